@@ -6,6 +6,7 @@
 #include "data/formats/kineto/kineto_details.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -216,6 +217,17 @@ std::pair<std::string, std::vector<uint32_t>> named_group(
   return found;
 }
 
+/// "94187305713168" or "0x55a9d3f2b8d0": a hash, which all ranks know, is
+/// longer.
+bool is_address(std::string_view name) {
+  if (!name.starts_with("0x")) return number_or(name, 0) >= kLeastAddress;
+  int64_t address = 0;
+  const auto [end, error] =
+      std::from_chars(name.data() + 2, name.data() + name.size(), address, 16);
+  return error == std::errc() && end == name.data() + name.size() &&
+         address >= kLeastAddress;
+}
+
 }  // namespace
 
 KinetoDetails kineto_details(std::string_view arguments) {
@@ -295,8 +307,7 @@ std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
   }
   collective.sequence = number_or(details.sequence, -1);
   take_concrete_inputs(details, collective);
-  if (details.group_name.empty() &&
-      number_or(info.communicator, 0) >= kLeastAddress) {
+  if (is_address(info.communicator)) {
     info.communicator.clear();
     collective.group_is_address = true;
   }

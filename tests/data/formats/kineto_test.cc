@@ -372,6 +372,18 @@ TEST(Kineto, AProcessGroupThatIsAnAddressNamesNobody) {
                  1}}));
 }
 
+TEST(Kineto, AnAddressInPlaceOfAGroupsNameNamesNobodyEither) {
+  const Imported file = import_text(R"json({"schemaVersion": 1,
+"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2},
+"traceEvents": [
+  {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "pid": 0, "tid": 20, "ts": 10, "dur": 5, "args": {"device": 0, "stream": 20, "correlation": 1, "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 4096, "Out msg nelems": 4096, "Group size": 2, "Process Group Name": "0x55a9d3f2b8d0", "Process Group Ranks": "[0, 1]"}},
+  {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "pid": 0, "tid": 20, "ts": 20, "dur": 5, "args": {"device": 0, "stream": 20, "correlation": 2, "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 4096, "Out msg nelems": 4096, "Group size": 2, "Process Group Name": "0x1f", "Process Group Ranks": "[0, 1]"}}
+]})json");
+  EXPECT_EQ(file.trace.collectives[0].communicator, "");
+  EXPECT_EQ(file.trace.collectives[0].group, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(file.trace.collectives[1].communicator, "0x1f");
+}
+
 TEST(Kineto, AGlooCollectiveIsWorkOfItsHostThread) {
   const Imported file = import_text(R"json({"schemaVersion": 1,
 "distributedInfo": {"backend": "gloo", "rank": 34, "world_size": 300},
