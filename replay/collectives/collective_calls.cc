@@ -399,10 +399,8 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   result.groups = std::move(groups_);
   result.ranks = trace.frame().ranks.size();
   CallRepair(result).run();
-  if (share_a_clock(trace.frame().ranks)) {
-    infer_groups(result);
-    infer_stream_groups(result);
-  }
+  if (share_a_clock(trace.frame().ranks)) infer_groups(result);
+  infer_stream_groups(result);
   return result;
 }
 

@@ -2,42 +2,24 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "data/integers.h"
-#include "data/median.h"
+#include "replay/collectives/stream_clocks.h"
 
 namespace reprise {
 namespace {
 
-// The ends of a collective on its ranks lie within tens of microseconds.
-constexpr int64_t kEndTogether = 50'000;
 // Ends so far apart are of two; and so long after a rank left, none comes to
 // the same one.
 constexpr int64_t kTooFar = 150'000;
-// Of the calls of two streams one in so many may end apart in one group; in two
-// one in so many ends too far apart, and so many at least.
-constexpr size_t kApartInOne = 20, kApartInTwo = 10, kFewestApart = 3;
-
-// So many calls that end together as they are tell that clocks agree.
-constexpr size_t kTellingClocks = 8;
-
-// Clocks are no further apart than this: a century.
-constexpr double kLongest_ns = 3.2e18;
-
-int64_t between(int64_t a_ns, int64_t b_ns) {
-  return saturating_subtract(std::max(a_ns, b_ns), std::min(a_ns, b_ns));
-}
+// Of the calls of streams of two groups one in so many ends too far apart, and
+// so many at least.
+constexpr size_t kApartInTwo = 10, kFewestApart = 3;
 
 using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
-
-struct CallStream {
-  uint32_t rank = 0;
-  Places calls = {};
-  bool messages = false;  // Some are, or may be.
-};
 
 struct StreamGroup {
   std::vector<uint32_t> ranks;
@@ -52,6 +34,7 @@ class StreamGroups {
 
   void run() {
     all_ = streams();
+    clocks_.emplace(calls_, all_);
     for (const CallStream& stream : all_) {
       if (!stream.messages && !place(stream)) return;
     }
@@ -90,75 +73,9 @@ class StreamGroups {
     return all;
   }
 
-  std::span<const CallStream> of_rank(uint32_t rank) const {
-    const auto [first, last] = std::equal_range(
-        all_.begin(), all_.end(), CallStream{.rank = rank},
-        [](const auto& a, const auto& b) { return a.rank < b.rank; });
-    return {first, last};
-  }
-
-  bool alike(const CallStream& a, const CallStream& b) const {
-    return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(),
-                      b.calls.end(), [&](uint32_t one, uint32_t other) {
-                        return call(one).kind == call(other).kind &&
-                               call(one).type == call(other).type &&
-                               call(one).bytes == call(other).bytes;
-                      });
-  }
-
-  /// How much later than `a`'s clock `b`'s shows each call's end, if both are
-  /// of one group: a line through the medians of the first and last third.
-  std::vector<int64_t> clocks_apart(const CallStream& a,
-                                    const CallStream& b) const {
-    const size_t count = a.calls.size();
-    const size_t third = std::max<size_t>(1, count / 3);
-    std::vector<int64_t> apart;
-    for (size_t k = 0; k < count; ++k)
-      apart.push_back(saturating_subtract(call(b.calls[k]).end_ns,
-                                          call(a.calls[k]).end_ns));
-    const auto from = apart.begin(), to = apart.end();
-    const auto length = static_cast<std::ptrdiff_t>(third);
-    const auto first = median(std::vector<int64_t>(from, from + length));
-    const auto last = median(std::vector<int64_t>(to - length, to));
-    const auto time = [&](size_t k) {
-      return static_cast<double>(call(a.calls[k]).end_ns);
-    };
-    const double begin = time(third / 2), end = time(count - 1 - third / 2);
-    const double slope =
-        end > begin ? static_cast<double>(saturating_subtract(last, first)) /
-                          (end - begin)
-                    : 0;
-    for (size_t k = 0; k < count; ++k) {
-      const double more =
-          std::clamp(slope * (time(k) - begin), -kLongest_ns, kLongest_ns);
-      apart[k] = saturating_add(first, static_cast<int64_t>(more));
-    }
-    return apart;
-  }
-
-  /// Whether some streams of theirs leave all their calls at one time as it is.
-  bool clocks_agree(uint32_t a, uint32_t b) {
-    const auto [known, fresh] = agree_.try_emplace({a, b}, false);
-    if (!fresh) return known->second;
-    for (const CallStream& one : of_rank(a)) {
-      if (one.calls.size() < kTellingClocks) continue;
-      for (const CallStream& other : of_rank(b)) {
-        if (!alike(one, other)) continue;
-        size_t ends_apart = 0;
-        for (size_t k = 0; k < one.calls.size(); ++k)
-          ends_apart += between(call(other.calls[k]).end_ns,
-                                call(one.calls[k]).end_ns) > kEndTogether;
-        if (ends_apart * kApartInOne <= one.calls.size()) known->second = true;
-      }
-    }
-    return known->second;
-  }
-
   Relation relation(const CallStream& a, const CallStream& b) {
-    if (!alike(a, b)) return Relation::kUnlike;
-    const std::vector<int64_t> apart =
-        clocks_agree(a.rank, b.rank) ? std::vector<int64_t>(a.calls.size())
-                                     : clocks_apart(a, b);
+    if (!clocks_->alike(a, b)) return Relation::kUnlike;
+    const std::vector<int64_t> apart = clocks_->apart(a, b);
     size_t count = 0, ends_apart = 0, too_far = 0, cannot_be_one = 0;
     for (size_t k = 0; k < apart.size(); ++k) {
       const CollectiveCall& one = call(a.calls[k]);
@@ -167,7 +84,7 @@ class StreamGroups {
       ++count;
       const int64_t start_ns = saturating_subtract(other.start_ns, apart[k]);
       const int64_t end_ns = saturating_subtract(other.end_ns, apart[k]);
-      const int64_t between_ns = between(end_ns, one.end_ns);
+      const int64_t between_ns = distance_ns(end_ns, one.end_ns);
       ends_apart += between_ns > kEndTogether;
       too_far += between_ns > kTooFar;
       cannot_be_one += saturating_add(std::min(end_ns, one.end_ns), kTooFar) <
@@ -225,8 +142,8 @@ class StreamGroups {
   }
 
   CollectiveCalls& calls_;
-  std::vector<CallStream> all_;                          // By rank.
-  std::map<std::pair<uint32_t, uint32_t>, bool> agree_;  // [ranks]
+  std::vector<CallStream> all_;  // By rank.
+  std::optional<StreamClocks> clocks_;
   std::vector<StreamGroup> groups_;
   bool proven_ = false;  ///< Some calls of streams apart cannot be one.
 };

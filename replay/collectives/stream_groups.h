@@ -11,9 +11,8 @@ namespace reprise {
 ///
 /// Model. A communicator has a stream of its own on each rank. Streams with the
 /// same calls belong together where all ranks leave each call at one time, as
-/// far as their clocks allow, which may be apart and drift unless other streams
-/// of theirs show that they agree; they are of different groups where some
-/// calls end far apart.
+/// far as their clocks allow, which may be apart and drift (stream_clocks.h);
+/// they are of different groups where some calls end far apart.
 ///
 /// Does nothing unless some calls of streams apart cannot be one, as a rank had
 /// left before the other came, every stream belongs with one of another rank,

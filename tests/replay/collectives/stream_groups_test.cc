@@ -22,6 +22,7 @@ constexpr int64_t kUs = 1000;
 class StreamJob {
  public:
   int64_t clock_ns = 0;   ///< Of rank 3, how far ahead.
+  uint32_t apart = 3;     ///< And of ranks from here on.
   double drift = 0;       ///< Of its clock.
   int64_t jitter_ns = 1;  ///< Of the work.
 
@@ -60,7 +61,7 @@ class StreamJob {
 
  private:
   int64_t shown(uint32_t rank, int64_t time_ns) const {
-    if (rank != 3) return time_ns;
+    if (rank < apart) return time_ns;
     return time_ns + clock_ns +
            static_cast<int64_t>(drift * static_cast<double>(time_ns));
   }
@@ -112,6 +113,26 @@ TEST(StreamGroups, AreToldByWhatElseRanksLeaveTogether) {
     job.call({0, 1}, "d7");
     job.call({2, 3}, "d7");
     job.call({0, 1, 2, 3}, "d9");
+  }
+  EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "0123", "23"}));
+}
+
+// Late by the same in all calls of tensor parallelism, on clocks that are apart
+// too: those of one stream or those of the other. By the former's ranks 2 and 3
+// would transfer data parallelism's alone for 3 ms each time.
+TEST(StreamGroups, AreThoseThatTransferForTheShortestTime) {
+  StreamJob job;
+  job.clock_ns = 7'000 * kUs;
+  job.drift = 1e-5;
+  job.apart = 2;
+  for (int step = 0; step < 10; ++step) {
+    job.work(1, 3000 * kUs);
+    for (int layer = 0; layer < 4; ++layer) {
+      job.call({0, 1}, "d7");
+      job.call({2, 3}, "d7");
+    }
+    job.call({0, 2}, "d9");
+    job.call({1, 3}, "d9");
   }
   EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "0123", "23"}));
 }
