@@ -106,6 +106,19 @@ bool StreamClocks::together(const CallStream& a, const CallStream& b,
   return ends_apart * kApartInOne <= apart.size();
 }
 
+int64_t StreamClocks::apart_ns(const CallStream& a, const CallStream& b,
+                               const Line& line) const {
+  const std::vector<int64_t> apart = along(line, a);
+  int64_t all_ns = 0;
+  for (size_t k = 0; k < apart.size(); ++k) {
+    const int64_t end_ns =
+        saturating_subtract(call(b.calls[k]).end_ns, apart[k]);
+    all_ns =
+        saturating_add(all_ns, distance_ns(end_ns, call(a.calls[k]).end_ns));
+  }
+  return all_ns;
+}
+
 bool StreamClocks::tells(const CallStream& one, uint32_t other,
                          const Line& line) const {
   const std::span<const CallStream> streams = of_rank(other);

@@ -37,6 +37,13 @@ inline int64_t distance_ns(int64_t a_ns, int64_t b_ns) {
 
 class StreamClocks {
  public:
+  /// `first_ns` at `begin_ns` of one rank's clock, and so much more for each ns
+  /// after it.
+  struct Line {
+    int64_t begin_ns = 0, first_ns = 0;
+    double slope = 0;
+  };
+
   /// `streams`: by rank; both are kept.
   StreamClocks(const CollectiveCalls& calls,
                const std::vector<CallStream>& streams)
@@ -49,31 +56,33 @@ class StreamClocks {
   /// streams were of one group.
   std::vector<int64_t> apart(const CallStream& a, const CallStream& b);
 
+  /// Those of a rank.
+  std::span<const CallStream> of_rank(uint32_t rank) const;
+  /// The clocks of the two ranks by all that is known of them but messages.
+  std::optional<Line> clocks_of(uint32_t a, uint32_t b);
+  /// By these two streams alone, which call as often, if of one group.
+  Line line_of(const CallStream& a, const CallStream& b) const;
+  /// Whether they leave their calls together, on such clocks.
+  bool together(const CallStream& a, const CallStream& b,
+                const Line& line) const;
+  /// How far apart, all calls taken together.
+  int64_t apart_ns(const CallStream& a, const CallStream& b,
+                   const Line& line) const;
+
  private:
-  /// `first_ns` at `begin_ns` of one rank's clock, and so much more for each ns
-  /// after it.
-  struct Line {
-    int64_t begin_ns = 0, first_ns = 0;
-    double slope = 0;
-  };
   /// What two ranks' streams tell of their clocks.
   struct Pair {
     std::vector<Line> lines;
     bool agree = false;  ///< All tell the same one.
   };
+  std::vector<int64_t> along(const Line& line, const CallStream& a) const;
   using Stays = std::vector<std::pair<int64_t, int64_t>>;  ///< Start and end.
 
   const CollectiveCall& call(uint32_t place) const {
     return calls_.calls[place];
   }
-  std::span<const CallStream> of_rank(uint32_t rank) const;
-  Line line_of(const CallStream& a, const CallStream& b) const;
-  std::vector<int64_t> along(const Line& line, const CallStream& a) const;
-  bool together(const CallStream& a, const CallStream& b,
-                const Line& line) const;
   bool tells(const CallStream& one, uint32_t other, const Line& line) const;
   const Pair& told_by(uint32_t a, uint32_t b);
-  std::optional<Line> clocks_of(uint32_t a, uint32_t b);
   double transfers_ns(uint32_t a, uint32_t b, const Line& line);
   std::vector<Stays> members_of(const CallStream& stream);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/integers.h"
+#include "replay/collectives/message_streams.h"
 #include "replay/collectives/stream_clocks.h"
 
 namespace reprise {
@@ -35,6 +36,7 @@ class StreamGroups {
   void run() {
     all_ = streams();
     clocks_.emplace(calls_, all_);
+    pair_message_streams(all_, *clocks_, calls_);
     for (const CallStream& stream : all_) {
       if (!stream.messages && !place(stream)) return;
     }
