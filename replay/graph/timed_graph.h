@@ -50,6 +50,7 @@ struct MeetingGroup {
   CollectiveKind kind = CollectiveKind::kUnknown;
   uint32_t ranks = 0;      ///< 0: unknown.
   bool on_device = false;  ///< NCCL and its like; else between hosts' memory.
+  uint32_t apart = 0;      ///< Its first two ranks' numbers; 0: unknown.
 };
 
 /// Slow-down is counted in these: kAlone is none.

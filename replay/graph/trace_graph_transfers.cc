@@ -83,6 +83,14 @@ std::map<Kind, Latency> latencies_of(const std::map<Kind, LeastBySize>& least,
   return latencies;
 }
 
+/// How far the first two ranks of a group are apart that is known in full.
+uint32_t apart(const MatchedCollective& collective) {
+  const std::vector<uint32_t>& ranks = collective.group;
+  const bool known = ranks.size() > 1 && static_cast<int64_t>(ranks.size()) ==
+                                             collective.group_size;
+  return known ? ranks[1] - ranks[0] : 0;
+}
+
 }  // namespace
 
 void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
@@ -126,7 +134,8 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
         .kind = kind.first,
         .ranks = static_cast<uint32_t>(std::max<int64_t>(
             collectives[at].group_size, static_cast<int64_t>(kind.second))),
-        .on_device = collectives[at].on_device};
+        .on_device = collectives[at].on_device,
+        .apart = apart(collectives[at])};
     if (collectives[at].lacks_ranks()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }

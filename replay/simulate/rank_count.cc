@@ -29,9 +29,49 @@ double hops(WireShare share, double ranks, bool on_device) {
   return 0;
 }
 
-bool is_regrouped(const MeetingGroup& group, uint32_t largest) {
-  return group.ranks == largest;
-}
+/// Which groups grow as the job does, and to how many ranks.
+class Regrouping {
+ public:
+  template <typename Transfers>
+  Regrouping(const Transfers& transfers, size_t job_ranks, uint32_t ranks)
+      : ranks_(ranks) {
+    bool known = true;
+    for (const auto& transfer : transfers) {
+      const MeetingGroup& group = transfer.group;
+      // A pipeline's stages are farther apart than replicas are.
+      known = known &&
+              (group.ranks < 2 || (group.apart > 0 && !is_message(group.kind)));
+      if (!is_message(group.kind)) farthest_ = std::max(farthest_, group.apart);
+    }
+    if (!known) farthest_ = 0;
+    for (const auto& transfer : transfers) {
+      const MeetingGroup& group = transfer.group;
+      if (is_message(group.kind)) continue;
+      everybody_ = std::max(everybody_, group.ranks);
+      if (reaches_farthest(group)) largest_ = std::max(largest_, group.ranks);
+    }
+    job_ = std::max<uint64_t>(job_ranks, everybody_);
+  }
+
+  uint32_t largest() const { return largest_; }
+  uint64_t job() const { return job_; }
+  bool is_whole() const { return uint64_t{ranks_} * largest_ % job_ == 0; }
+  bool holds(const MeetingGroup& group) const {
+    return group.ranks == job_ ||
+           (reaches_farthest(group) && group.ranks == largest_);
+  }
+  double size(const MeetingGroup& group) const {
+    return static_cast<double>(uint64_t{ranks_} * group.ranks / job_);
+  }
+
+ private:
+  bool reaches_farthest(const MeetingGroup& group) const {
+    return farthest_ == 0 || group.apart == farthest_;
+  }
+
+  uint32_t ranks_, farthest_ = 0, largest_ = 0, everybody_ = 0;
+  uint64_t job_ = 0;
+};
 
 double grown(double whole_ns, double latency_ns, double absent_ns,
              const TransferGrowth& growth) {
@@ -42,10 +82,11 @@ double grown(double whole_ns, double latency_ns, double absent_ns,
                   kLongestEdit_ns);
 }
 
-void change_priced(double ranks, uint32_t largest, TimedGraph& graph) {
+void change_priced(const Regrouping& groups, TimedGraph& graph) {
   for (StepRules::Transfer& transfer : graph.rules->transfers) {
-    if (!is_regrouped(transfer.group, largest)) continue;
-    const TransferGrowth growth = transfer_growth(transfer.group, ranks);
+    if (!groups.holds(transfer.group)) continue;
+    const TransferGrowth growth =
+        transfer_growth(transfer.group, groups.size(transfer.group));
     transfer.duration_ns =
         grown(transfer.duration_ns, transfer.latency_ns, 0, growth);
     transfer.floor_ns =
@@ -56,36 +97,26 @@ void change_priced(double ranks, uint32_t largest, TimedGraph& graph) {
   renew_transfers(graph);
 }
 
-void change_recorded(double ranks, uint32_t largest, TimedGraph& graph) {
+void change_recorded(const Regrouping& groups, TimedGraph& graph) {
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
     const TimedGraph::Transfer& transfer =
         std::as_const(graph)
             .transfers[static_cast<size_t>(graph.collective[node])];
-    if (!is_regrouped(transfer.group, largest)) continue;
-    graph.duration[node] =
-        std::llround(grown(static_cast<double>(graph.duration[node]),
-                           static_cast<double>(transfer.latency_ns),
-                           static_cast<double>(transfer.absent_ns),
-                           transfer_growth(transfer.group, ranks)));
+    if (!groups.holds(transfer.group)) continue;
+    graph.duration[node] = std::llround(
+        grown(static_cast<double>(graph.duration[node]),
+              static_cast<double>(transfer.latency_ns),
+              static_cast<double>(transfer.absent_ns),
+              transfer_growth(transfer.group, groups.size(transfer.group))));
   }
   // For what-ifs that follow.
   for (TimedGraph::Transfer& transfer : graph.transfers) {
-    if (!is_regrouped(transfer.group, largest)) continue;
-    transfer.latency_ns =
-        std::llround(static_cast<double>(transfer.latency_ns) *
-                     transfer_growth(transfer.group, ranks).latency);
+    if (!groups.holds(transfer.group)) continue;
+    transfer.latency_ns = std::llround(
+        static_cast<double>(transfer.latency_ns) *
+        transfer_growth(transfer.group, groups.size(transfer.group)).latency);
   }
-}
-
-template <typename Transfers>
-uint32_t largest_group(const Transfers& transfers) {
-  uint32_t largest = 0;
-  for (const auto& transfer : transfers) {
-    const MeetingGroup& group = transfer.group;
-    if (!is_message(group.kind)) largest = std::max(largest, group.ranks);
-  }
-  return largest;
 }
 
 }  // namespace
@@ -106,28 +137,27 @@ TransferGrowth transfer_growth(const MeetingGroup& group, double to) {
 }
 
 Status change_rank_count(uint32_t ranks, TimedGraph& graph) {
-  const uint32_t largest = graph.rules ? largest_group(graph.rules->transfers)
-                                       : largest_group(graph.transfers);
+  const Regrouping groups =
+      graph.rules ? Regrouping(graph.rules->transfers, graph.job_ranks, ranks)
+                  : Regrouping(graph.transfers, graph.job_ranks, ranks);
+  const uint64_t largest = groups.largest();
   if (largest < 2) {
     return fail(ErrorKind::kInvalid,
                 "--what-if ranks={}: the trace has no collective of several "
                 "ranks",
                 ranks);
   }
-  const uint64_t job = std::max<uint64_t>(graph.job_ranks, largest);
-  const uint64_t members = uint64_t{ranks} * largest;
-  if (members % job != 0) {
+  if (!groups.is_whole()) {
     return fail(ErrorKind::kInvalid,
                 "--what-if ranks={}: the job has {} ranks in groups of {}; "
                 "give a multiple of {}",
-                ranks, job, largest, job / std::gcd(job, largest));
+                ranks, groups.job(), largest,
+                groups.job() / std::gcd(groups.job(), largest));
   }
-  const uint64_t grown_to = members / job;
-  const auto to = static_cast<double>(grown_to);
   if (graph.rules)
-    change_priced(to, largest, graph);
+    change_priced(groups, graph);
   else
-    change_recorded(to, largest, graph);
+    change_recorded(groups, graph);
   return {};
 }
 

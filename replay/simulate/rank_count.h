@@ -23,11 +23,14 @@ struct TransferGrowth {
 /// what is not known stay. Requires: `from` > 1.
 TransferGrowth transfer_growth(const MeetingGroup& group, double to);
 
-/// The job becomes one of `ranks`, and with it grow the largest groups of
-/// collectives, which are those of data parallelism or of everybody: groups of
-/// 2 of 8 ranks become groups of 4 of 16. Smaller groups (tensors), pipelines
-/// and waits for late ranks stay. Errors: kInvalid where no group has two
-/// ranks, or the largest would not be of whole ranks.
+/// The job becomes one of `ranks`, and with it grow the groups of data
+/// parallelism and those of everybody: groups of 2 of 8 ranks become groups of
+/// 4 of 16. Those of data parallelism are the largest of the groups whose
+/// ranks' numbers are farthest apart (launchers number tensor parallelism's
+/// first); of all groups where messages pass stages, or some group's ranks are
+/// not known. Other groups, pipelines and waits for late ranks stay. Errors:
+/// kInvalid where no group has two ranks, or the largest would not be of whole
+/// ranks.
 Status change_rank_count(uint32_t ranks, TimedGraph& graph);
 
 }  // namespace reprise

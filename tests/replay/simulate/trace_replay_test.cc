@@ -272,6 +272,34 @@ TEST(TraceReplay, GroupsGrowAsTheJobDoes) {
             "multiple of 4");
 }
 
+// Tensor parallelism of two takes 100 us, data parallelism of two 200 for four
+// times the bytes: 66.7 are latency. Of eight ranks four meet in the latter:
+// 1.5 times as much is on each link, and the call's 6.6 us with 4 hops of 0.6
+// in place of 2 are 1.154 times as long: 66.7 * 1.154 + 133.3 * 1.5 = 276.9.
+TEST(TraceReplay, TensorParallelGroupsStayAsTheJobGrows) {
+  std::string text;
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    text += fmt::format(
+        "h{0} runtime cudaLaunchKernel 0-10 #1\n"
+        "h{0} runtime cudaLaunchKernel 10-20 #2\n"
+        "d{0} collective tensors 20-120 #1 bytes=1000\n"
+        "d{0} collective replicas 120-320 #2 bytes=4000\n",
+        rank);
+  }
+  Trace trace = parse_trace_text(text);
+  for (Event& event : trace.events) {
+    if (event.kind != EventKind::kCollective) continue;
+    CollectiveInfo info = {.kind = CollectiveKind::kAllReduce};
+    info.group = trace.text(event.name) == "tensors"
+                     ? std::vector{event.rank / 2 * 2, event.rank / 2 * 2 + 1}
+                     : std::vector{event.rank % 2, event.rank % 2 + 2};
+    event.detail = static_cast<int32_t>(trace.collectives.size());
+    trace.collectives.push_back(info);
+  }
+  const int64_t eight_us = replayed(trace, {"ranks=8"}).predicted_us();
+  EXPECT_NEAR(static_cast<double>(eight_us), 120 + 276.9, 1);
+}
+
 TEST(TraceReplay, RecomputesTheWaitInACollective) {
   EXPECT_EQ(replayed(kStraggler).predicted_us(), 110);
   // Rank 1's work takes 24 us, so it arrives at 20 + 24 + 2.
