@@ -21,6 +21,10 @@ namespace reprise {
 enum class StringId : uint32_t {};
 constexpr uint32_t index_of(StringId id) { return static_cast<uint32_t>(id); }
 
+/// Begins the name of device work that is a launch of a CUDA graph traced
+/// whole: of what ran inside nothing is known, waits for other ranks included.
+constexpr std::string_view kWholeGraph = "CUDA graph ";
+
 enum class EventKind : uint8_t {
   kCompute,  ///< A unit on a compute stream; a kernel on a device stream.
   /// A collective or point-to-point operation, on a communication or device

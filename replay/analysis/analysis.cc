@@ -287,6 +287,19 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
     analysis.remarks.push_back(
         fmt::format("Rank {} has no times and is left out.", untimed));
   }
+  int64_t whole_graphs = 0;
+  for (const KernelStatistics& kernel : analysis.kernels) {
+    const bool whole = kernel.work == WorkClass::kCompute &&
+                       trace.text(kernel.name).starts_with(kWholeGraph);
+    if (whole) whole_graphs += kernel.count;
+  }
+  if (whole_graphs > 0) {
+    analysis.remarks.push_back(fmt::format(
+        "{} launches of CUDA graphs were traced whole: what ran inside, "
+        "collectives and waits for other ranks too, counts as compute; profile "
+        "with --cuda-graph-trace=node.",
+        whole_graphs));
+  }
   if (std::optional<std::string> apart = ranks_apart(trace, analysis))
     analysis.remarks.push_back(*std::move(apart));
   add_incomplete_remark(trace, analysis);

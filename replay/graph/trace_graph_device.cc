@@ -331,6 +331,8 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
     node.handed_ns = issued_ns;
     if (call != kNoNode) node.launch = draft.first_node[call];
     if (call == kNoNode) ++draft.tally.no_launch;
+    draft.tally.whole_graphs += draft.trace.text(draft.trace.events[index].name)
+                                    .starts_with(kWholeGraph);
     const uint32_t place = static_cast<uint32_t>(draft.nodes.size());
     draft.first_node[index] = draft.last_node[index] = place;
     draft.nodes.push_back(node);

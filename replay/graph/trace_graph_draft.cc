@@ -21,6 +21,9 @@ std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
        "ranks without times are left out beside ranks with times.");
   note(notes, tally.polls,
        "calls on threads that only watch the device are left out.");
+  note(notes, tally.whole_graphs,
+       "launches of CUDA graphs were traced whole: what ran inside, waits for "
+       "other ranks too, counts as work of the device.");
   note(notes, tally.no_launch,
        "device events have no launch record; stream order and recorded starts "
        "stand in for it.");

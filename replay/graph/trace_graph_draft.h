@@ -141,7 +141,7 @@ struct RankDraft {
 };
 
 struct GraphTally {
-  int64_t untimed_ranks = 0, polls = 0;
+  int64_t untimed_ranks = 0, polls = 0, whole_graphs = 0;
   int64_t no_launch = 0, bad_launch = 0, dangling = 0, contradicted = 0;
   int64_t waits_without_source = 0, overlaps = 0, early_leavers = 0;
   int64_t assumed_waits = 0;   ///< Within kAssumedWaitLatency alone.

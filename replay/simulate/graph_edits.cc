@@ -79,6 +79,19 @@ void scale_gap(size_t node, double factor, TimedGraph& graph) {
       std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
 }
 
+bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph) {
+  const auto recorded =
+      std::count_if(graph.ranks.begin(), graph.ranks.end(),
+                    [](const auto& rank) { return rank.is_recorded(); });
+  bool whole = false;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) return false;
+    whole = whole || (facts.kind(graph.origin[node]) == PathKind::kKernel &&
+                      facts.name(graph.origin[node]).starts_with(kWholeGraph));
+  }
+  return whole && recorded > 1;
+}
+
 NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph) {
   NodeSet on_host(graph.size(), false), on_device(graph.size(), false);
   bool any_host = false;

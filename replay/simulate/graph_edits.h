@@ -24,6 +24,10 @@ using NodeSet = std::vector<bool>;
 /// what handing over takes, not what a rank does.
 void scale_gap(size_t node, double factor, TimedGraph& graph);
 
+/// Whether all communication of several ranks is within CUDA graphs that were
+/// traced whole, so that their time in it cannot be told from their work.
+bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph);
+
 /// [node] Whether the gap before it is its rank's own time: on host threads;
 /// where none was recorded (timelines of devices alone), before device work,
 /// since nothing else shows what the host does.

@@ -392,8 +392,25 @@ bool tells_ranks_apart(std::span<const WhatIf> what_ifs) {
                      });
 }
 
+// What waits for other ranks must not be taken for work.
+static Status check_waits_known(const WhatIf& what_if, const NodeFacts& facts,
+                                const TimedGraph& graph) {
+  using enum WhatIfKind;
+  constexpr WhatIfKind kOfOneSide[] = {kHost, kLaunch, kCapture,
+                                       kSync, kCopies, kData};
+  const bool one_side = std::find(std::begin(kOfOneSide), std::end(kOfOneSide),
+                                  what_if.kind) != std::end(kOfOneSide);
+  if (one_side || !graphs_hide_collectives(facts, graph)) return {};
+  return fail(ErrorKind::kInvalid,
+              "--what-if: the ranks' collectives are inside CUDA graphs that "
+              "were traced whole, where waits and transfers cannot be told "
+              "from work; profile with --cuda-graph-trace=node");
+}
+
 Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
                      TimedGraph& graph) {
+  const Status known = check_waits_known(what_if, facts, graph);
+  if (!known) return known;
   switch (what_if.kind) {
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:

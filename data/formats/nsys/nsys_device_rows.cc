@@ -113,7 +113,7 @@ void read_graphs(NsysImport& import) {
     if (!read_common(import, rows, event)) continue;
     event.kind = EventKind::kCompute;
     event.name = import.spool.intern(
-        fmt::format("CUDA graph {}", rows.integer_or(kGraph, 0)));
+        fmt::format("{}{}", kWholeGraph, rows.integer_or(kGraph, 0)));
     ++graphs;
     import.add(event);
   }

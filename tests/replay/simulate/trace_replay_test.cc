@@ -761,6 +761,21 @@ TEST(TraceReplay, RefusesWhatATraceDoesNotHold) {
   EXPECT_NE(refusal("d0 compute a 0-10", "host=2x"), "");
 }
 
+// Rank 0 waits in its graph for rank 1's: a faster device would not halve it.
+TEST(TraceReplay, RefusesWhatWholeCudaGraphsHide) {
+  const std::string text = R"(
+    h0 runtime cudaGraphLaunch 0-10 #1
+    d0 compute CUDA_graph_1 15-200 #1
+    h1 runtime cudaGraphLaunch 80-90 #1
+    d1 compute CUDA_graph_1 95-200 #1)";
+  Trace trace = parse_trace_text(text);
+  for (std::string& name : trace.strings)
+    std::replace(name.begin(), name.end(), '_', ' ');
+  for (const char* what_if : {"device=0.5x", "straggler=none", "bandwidth=2x"})
+    EXPECT_NE(refusal(trace, what_if).find("traced whole"), std::string::npos);
+  EXPECT_EQ(refusal(trace, "host=0.5x"), "");
+}
+
 TEST(TraceReplay, PlacesEventsOfAChangedTimeline) {
   const Replayed slow = replayed(kDeviceBound, {"device=2x"});
   const ReplayTimeline timeline =
