@@ -70,6 +70,15 @@ int nesting_rank(EventKind kind) {
   return kind == EventKind::kRuntime ? 2 : 1;
 }
 
+// An op or call of which, where it ends before the window, its end alone
+// matters: nothing waits in it, and its own stretches are no named range's.
+bool only_lasts(const GraphDraft& draft, const Event& event) {
+  const CallClass call = draft.call(event);
+  return (event.kind == EventKind::kHostOp ||
+          event.kind == EventKind::kRuntime) &&
+         (call == CallClass::kPlain || call == CallClass::kRecord);
+}
+
 // Walks one thread's events by start, a stack of open ranges in hand.
 class ThreadWalk {
  public:
@@ -114,7 +123,7 @@ class ThreadWalk {
       draft_.first_node[index] = draft_.last_node[index] = whole_node_;
       return;
     }
-    if (end_ns < window_.start_ns && only_lasts(event)) {
+    if (end_ns < window_.start_ns && only_lasts(draft_, event)) {
       cursor_ns_ = std::max(cursor_ns_, end_ns);
       if (end_ns > start_ns) named_ns_ = 0;
       return;
@@ -143,15 +152,6 @@ class ThreadWalk {
          .annotation = annotation,
          .forced = !annotation &&
                    (event.kind == EventKind::kRuntime || keep_empty())});
-  }
-
-  // An op or call of which, where it ends before the window, its end alone
-  // matters: nothing waits in it, and its own stretches are no named range's.
-  bool only_lasts(const Event& event) const {
-    const CallClass call = draft_.call(event);
-    return (event.kind == EventKind::kHostOp ||
-            event.kind == EventKind::kRuntime) &&
-           (call == CallClass::kPlain || call == CallClass::kRecord);
   }
 
   bool keep_empty() const { return !draft_.trace.dependencies.empty(); }
@@ -253,8 +253,15 @@ class ThreadWalk {
         [](const Open& a, const Open& b) { return a.end_ns < b.end_ns; });
   }
 
-  // A step's end is a node, wherever the ranges around it end.
+  // A step's end is a node, wherever the ranges around it end. A wait that
+  // outlasts it by what clocks are rounded by is over.
   void end_step(const Open& mark) {
+    const bool waits = !open_.empty() && !waiting_.empty() &&
+                       waiting_.back().event == open_.back().event;
+    if (waits && open_.back().end_ns - mark.end_ns <= kClockTolerance) {
+      open_.back().end_ns = mark.end_ns;
+      close_last();
+    }
     if (!open_.empty()) own_time(open_.back(), mark.end_ns);
     cursor_ns_ = std::max(cursor_ns_, mark.end_ns);
     add_node(mark.event, cursor_ns_, cursor_ns_);

@@ -237,6 +237,24 @@ TEST(TraceReplay, AStepsEndWaitsForTheDevice) {
 }
 
 // Where the device ended long before, the host had something else to do.
+// Whole microseconds put the end of the second wait behind the end of its step:
+// kernels of 39 us begin 5 after their launches, which are 10 after the step's
+// begin, and waits end 5 after them; the window ends 1 behind the last step.
+TEST(TraceReplay, AWaitMayEndBehindItsStep) {
+  EXPECT_EQ(replayed(R"(
+    step 0 1 0-215
+    step 0 2 215-430
+    h0 runtime cudaLaunchKernel 0-10 #1
+    d0 compute k1 15-210 #1
+    h0 runtime cudaStreamSynchronize 10-215 #5
+    h0 runtime cudaLaunchKernel 215-225 #2
+    d0 compute k2 230-425 #2
+    h0 runtime cudaStreamSynchronize 225-431 #6)",
+                     {"device=0.2x"})
+                .predicted_us(),
+            2 * (15 + 39 + 5) + 1);
+}
+
 TEST(TraceReplay, AStepsEndDoesNotWaitForADeviceThatWasDone) {
   EXPECT_EQ(replayed(R"(
     step 0 1 0-215
