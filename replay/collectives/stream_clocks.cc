@@ -14,7 +14,7 @@ namespace reprise {
 namespace {
 
 /// So many calls that end together tell that clocks are so.
-constexpr size_t kTellingClocks = 8;
+constexpr size_t kTellingClocks = 5;
 /// More lines, or more ranks as one, tell nothing new.
 constexpr size_t kMostLines = 8, kMostMembers = 8;
 /// Clocks are no further apart than this: a century.
