@@ -115,12 +115,23 @@ void store_element(PrimitiveType type, double value, std::byte* out) {
   switch (type) {
     case PrimitiveType::kPred:
       return store_as<uint8_t>(value != 0 ? 1 : 0, out);
+    case PrimitiveType::kS2:
+      return store_as<int8_t>(std::clamp(value, -2.0, 1.0), out);
     case PrimitiveType::kS4:
       return store_as<int8_t>(std::clamp(value, -8.0, 7.0), out);
+    case PrimitiveType::kU2:
+      return store_as<uint8_t>(std::clamp(value, 0.0, 3.0), out);
     case PrimitiveType::kU4:
       return store_as<uint8_t>(std::clamp(value, 0.0, 15.0), out);
     case PrimitiveType::kF8E4M3FN:
     case PrimitiveType::kF8E5M2:
+    case PrimitiveType::kF8E4M3FNUZ:
+    case PrimitiveType::kF8E5M2FNUZ:
+    case PrimitiveType::kF8E4M3B11FNUZ:
+    case PrimitiveType::kF8E4M3:
+    case PrimitiveType::kF8E3M4:
+    case PrimitiveType::kF8E8M0FNU:
+    case PrimitiveType::kF4E2M1FN:
       return store_as<uint8_t>(
           narrow_float_bits(narrow_type(type)->format, value), out);
     case PrimitiveType::kS8:
@@ -155,8 +166,16 @@ double load_element(PrimitiveType type, const std::byte* element) {
   switch (type) {
     case PrimitiveType::kF8E4M3FN:
     case PrimitiveType::kF8E5M2:
+    case PrimitiveType::kF8E4M3FNUZ:
+    case PrimitiveType::kF8E5M2FNUZ:
+    case PrimitiveType::kF8E4M3B11FNUZ:
+    case PrimitiveType::kF8E4M3:
+    case PrimitiveType::kF8E3M4:
+    case PrimitiveType::kF8E8M0FNU:
+    case PrimitiveType::kF4E2M1FN:
       return narrow_float_value(narrow_type(type)->format,
                                 load_as<uint8_t>(element));
+    case PrimitiveType::kS2:
     case PrimitiveType::kS4:
     case PrimitiveType::kS8:
       return load_as<int8_t>(element);
@@ -167,6 +186,7 @@ double load_element(PrimitiveType type, const std::byte* element) {
     case PrimitiveType::kS64:
       return static_cast<double>(load_as<int64_t>(element));
     case PrimitiveType::kPred:
+    case PrimitiveType::kU2:
     case PrimitiveType::kU4:
     case PrimitiveType::kU8:
       return load_as<uint8_t>(element);

@@ -12,13 +12,15 @@ struct TypeRow {
 };
 
 using T = PrimitiveType;
-constexpr std::array<TypeRow, 29> kTypes = {{
+constexpr std::array<TypeRow, 31> kTypes = {{
     {T::kPred, "pred", 8},
+    {T::kS2, "s2", 2},
     {T::kS4, "s4", 4},
     {T::kS8, "s8", 8},
     {T::kS16, "s16", 16},
     {T::kS32, "s32", 32},
     {T::kS64, "s64", 64},
+    {T::kU2, "u2", 2},
     {T::kU4, "u4", 4},
     {T::kU8, "u8", 8},
     {T::kU16, "u16", 16},

@@ -10,11 +10,13 @@ namespace reprise {
 
 enum class PrimitiveType : uint8_t {
   kPred,
+  kS2,
   kS4,
   kS8,
   kS16,
   kS32,
   kS64,
+  kU2,
   kU4,
   kU8,
   kU16,
@@ -48,7 +50,8 @@ bool is_complex(PrimitiveType type);
 /// Of the real and of the imaginary part of a complex number; any other type
 /// itself.
 PrimitiveType part_type(PrimitiveType type);
-/// Bits of one element: pred 8, s4/u4/f4 4; 0 for token, opaque and tuple.
+/// Bits of one element: pred 8, s4/u4/f4 4, s2/u2 2; 0 for token, opaque and
+/// tuple.
 int primitive_type_bits(PrimitiveType type);
 
 }  // namespace reprise

@@ -1,16 +1,7 @@
-// Each computation is built anew, every value in the type that holds it. Of an
-// 8-bit float with m bits of mantissa and smallest normal exponent e, x rounds
-// to m bits by reduce-precision, which keeps f32's exponents, and below 2^e to
-// a multiple of 2^(e - m).
-//
-// Its bits but for the sign, before the 10 - m last bits of f16's mantissa, are
-// the f16 of x * 2^(-14 - e): 2^-14 is f16's smallest normal number, and both
-// continue below with the same steps. What f16 has beyond the largest number is
-// infinity and NaN, or one more number, where f8e4m3fn has its NaN.
+// Each computation is built anew, every value in the type that holds it.
 #include "data/hlo/narrow_types.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,15 +10,12 @@
 #include <vector>
 
 #include "data/element.h"
-#include "data/hlo/appended_ops.h"
 #include "data/hlo/declared_type.h"
+#include "data/hlo/narrow_ops.h"
 #include "data/narrow_type.h"
 
 namespace reprise {
 namespace {
-
-constexpr int kHalfMantissa = 10, kHalfSmallestExponent = -14;
-constexpr int kByteSign = 0x80, kByteSize = 0x7f, kBelowSign = 8;
 
 bool is_held(PrimitiveType type) { return narrow_type(type) != nullptr; }
 
@@ -36,17 +24,6 @@ const NarrowFloat* float_format(PrimitiveType type) {
   return narrow != nullptr && narrow->holding == PrimitiveType::kBF16
              ? &narrow->format
              : nullptr;
-}
-
-double beyond(const NarrowFloat& format) {
-  return format.has_infinity ? HUGE_VAL : std::nan("");
-}
-
-/// What NaN is among the numbers that f16 has and the format lacks.
-double nan_in_half(const NarrowFloat& format) {
-  if (format.has_infinity) return std::nan("");
-  return format.largest +
-         std::ldexp(1.0, std::ilogb(format.largest) - format.mantissa_bits);
 }
 
 bool has_narrow(const Shape& shape) {
@@ -78,10 +55,6 @@ bool keeps_values(const Instruction& instruction) {
     default:
       return facts_of(instruction.opcode).lowering != Lowering::kElement;
   }
-}
-
-bool takes_bits(Opcode opcode) {
-  return opcode == Opcode::kBitcastConvert || opcode == Opcode::kCustomCall;
 }
 
 /// Whether it is a bitcast that gives each element's bits another type, as XLA
@@ -146,9 +119,9 @@ class Widener {
     }
     if (is_bitcast_in_place(*origin_, old_))
       instruction.opcode = Opcode::kBitcastConvert;
-    if (instruction.opcode == Opcode::kBitcastConvert && !takes_part_of_byte())
+    if (instruction.opcode == Opcode::kBitcastConvert)
       return with_bits(std::move(instruction), type);
-    if (takes_bits(instruction.opcode))
+    if (instruction.opcode == Opcode::kCustomCall)
       return keep_type(std::move(instruction));
     if (keeps_values(instruction)) {
       instruction.shape = held(std::move(instruction.shape));
@@ -168,51 +141,65 @@ class Widener {
                        });
   }
 
-  /// Whether it makes several integers of 4 bits of one byte, or the reverse.
-  bool takes_part_of_byte() const {
-    const int from = primitive_type_bits(type_before(origin_->operands[0]));
-    const int to = primitive_type_bits(origin_->shape.type);
-    return from != to && std::min(from, to) < 8;
-  }
-
   /// Between conversions from and to what holds its values.
   InstructionId keep_type(Instruction instruction) {
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       const PrimitiveType type = type_before(origin_->operands[i]);
       if (is_held(type))
-        instruction.operands[i] = converted(instruction.operands[i], type);
+        instruction.operands[i] =
+            ops_->converted(instruction.operands[i], type);
     }
     const PrimitiveType type = instruction.shape.type;
     const InstructionId same = append(std::move(instruction));
-    return is_held(type) ? converted(same, holding_type(type)) : same;
+    return is_held(type) ? ops_->converted(same, holding_type(type)) : same;
   }
 
-  /// A bitcast-convert of bytes.
   InstructionId with_bits(Instruction instruction, PrimitiveType type) {
-    InstructionId& operand = instruction.operands[0];
-    operand = bits_of(operand, type_before(origin_->operands[0]));
+    const PrimitiveType given = type_before(origin_->operands[0]);
+    const int from = primitive_type_bits(given), to = primitive_type_bits(type);
+    const InstructionId bits = bits_of(instruction.operands[0], given);
+    if (from != to && std::min(from, to) < 8) {
+      instruction.operands = {from < to ? joined(bits, from)
+                                        : divided(bits, from)};
+    } else {
+      instruction.operands = {bits};
+    }
     instruction.shape.type = stored_type(type);
-    const InstructionId bits = append(std::move(instruction));
-    if (primitive_type_bits(type) < 8) return cut(bits, type);
-    return value_of(bits, type);
+    const InstructionId made = append(std::move(instruction));
+    const bool is_cut = to < 8 && float_format(type) == nullptr;
+    return is_cut ? cut(made, type) : value_of(made, type);
+  }
+
+  /// Bytes, or less, each of several elements.
+  InstructionId joined(InstructionId bits, int from) {
+    const int to = primitive_type_bits(origin_->shape.type);
+    std::vector<int64_t> dimensions = origin_->shape.dimensions;
+    if (to > 8) dimensions.push_back(to / 8);
+    dimensions.push_back(std::min(to, 8) / from);
+    const InstructionId parts = ops_->bitcast(bits, PrimitiveType::kU8);
+    return ops_->packed(ops_->reshaped(parts, std::move(dimensions)), from);
+  }
+
+  /// Bytes, of which each has several elements, as one byte an element.
+  InstructionId divided(InstructionId bits, int from) {
+    const int to = primitive_type_bits(origin_->shape.type);
+    Shape bytes = made_[index_of(bits)].shape;
+    bytes.type = PrimitiveType::kU8;
+    if (from > 8) {
+      bytes = array_of(bytes.type, bytes.dimensions);
+      bytes.dimensions.push_back(from / 8);
+      bits = ops_->op(Opcode::kBitcastConvert, {bits}, bytes);
+    }
+    const InstructionId parts = ops_->unpacked(ops_->bitcast(bits, bytes.type),
+                                               to, std::min(from, 8) / to);
+    return ops_->reshaped(parts, origin_->shape.dimensions);
   }
 
   /// What holds the value of stored bytes.
   InstructionId value_of(InstructionId bytes, PrimitiveType type) {
     const NarrowFloat* format = float_format(type);
     if (format == nullptr) return bytes;
-    const int zeros = kHalfMantissa - format->mantissa_bits;
-    const InstructionId word = converted(bytes, PrimitiveType::kU16);
-    const InstructionId half =
-        with_number(Opcode::kShiftLeft, masked(word, kByteSize), zeros);
-    const InstructionId sign =
-        with_number(Opcode::kShiftLeft, masked(word, kByteSign), kBelowSign);
-    const InstructionId x =
-        converted(bitcast(op(Opcode::kOr, {half, sign}), PrimitiveType::kF16),
-                  PrimitiveType::kF32);
-    const int exponent = format->smallest_exponent - kHalfSmallestExponent;
-    const InstructionId value =
-        converted(limited(scaled(x, exponent), *format), PrimitiveType::kBF16);
+    const InstructionId value = ops_->value_of(bytes, *format);
     bytes_of_[value] = bytes;
     return value;
   }
@@ -223,21 +210,8 @@ class Widener {
     if (format == nullptr) return value;
     // As they came, which NaN too.
     const auto known = bytes_of_.find(value);
-    if (known != bytes_of_.end()) return known->second;
-    const InstructionId given = converted(value, PrimitiveType::kF32);
-    const InstructionId is_nan = ops_->compare("NE", given, given);
-    const InstructionId x = op(
-        Opcode::kSelect, {is_nan, number(given, nan_in_half(*format)), given});
-    const int exponent = kHalfSmallestExponent - format->smallest_exponent;
-    const InstructionId half =
-        converted(scaled(x, exponent), PrimitiveType::kF16);
-    const InstructionId word = bitcast(half, PrimitiveType::kU16);
-    const int zeros = kHalfMantissa - format->mantissa_bits;
-    const InstructionId size =
-        masked(with_number(Opcode::kShiftRightLogical, word, zeros), kByteSize);
-    const InstructionId sign = masked(
-        with_number(Opcode::kShiftRightLogical, word, kBelowSign), kByteSign);
-    return converted(op(Opcode::kOr, {size, sign}), PrimitiveType::kU8);
+    return known != bytes_of_.end() ? known->second
+                                    : ops_->bits_of(value, *format);
   }
 
   /// Of the entry: the root, each array as its bytes.
@@ -269,110 +243,45 @@ class Widener {
     if (instruction.opcode != Opcode::kDot &&
         instruction.opcode != Opcode::kConvolution) {
       for (InstructionId& operand : instruction.operands)
-        operand = converted(operand, PrimitiveType::kF32);
+        operand = ops_->converted(operand, PrimitiveType::kF32);
     }
     instruction.shape.type = PrimitiveType::kF32;
-    return converted(
-        rounded(append(std::move(instruction)), *float_format(type)),
-        PrimitiveType::kBF16);
+    const InstructionId x = append(std::move(instruction));
+    return ops_->converted(ops_->rounded(x, *float_format(type)),
+                           PrimitiveType::kBF16);
   }
 
-  InstructionId rounded(InstructionId x, const NarrowFloat& format) {
-    Instruction few;
-    few.opcode = Opcode::kReducePrecision;
-    few.shape = made_[index_of(x)].shape;
-    few.operands = {x};
-    few.attributes = {
-        {"exponent_bits", std::vector<int64_t>{8}},
-        {"mantissa_bits", std::vector<int64_t>{format.mantissa_bits}}};
-    const InstructionId normal = append(std::move(few));
-    const int least = format.smallest_exponent - format.mantissa_bits;
-    const InstructionId steps =
-        op(Opcode::kMultiply, {x, number(x, std::ldexp(1.0, -least))});
-    const InstructionId whole = op(Opcode::kRoundNearestEven, {steps});
-    const InstructionId small =
-        op(Opcode::kMultiply, {whole, number(x, std::ldexp(1.0, least))});
-    const InstructionId border =
-        number(x, std::ldexp(1.0, format.smallest_exponent));
-    const InstructionId is_small =
-        ops_->compare("LT", op(Opcode::kAbs, {x}), border);
-    const InstructionId near = op(Opcode::kSelect, {is_small, small, normal});
-    return limited(near, format);
-  }
-
-  InstructionId limited(InstructionId near, const NarrowFloat& format) {
-    const InstructionId largest = number(near, format.largest);
-    const InstructionId is_large =
-        ops_->compare("LT", largest, op(Opcode::kAbs, {near}));
-    const InstructionId other =
-        op(Opcode::kMultiply, {near, number(near, beyond(format))});
-    return op(Opcode::kSelect, {is_large, other, near});
-  }
-
-  /// In 8 bits, then cut to 4.
+  /// In 8 bits, then cut to 4 or 2.
   InstructionId whole_numbers(Instruction instruction, PrimitiveType type) {
-    const bool is_signed = type == PrimitiveType::kS4;
     const bool saturates =
         instruction.opcode == Opcode::kConvert &&
         is_plain_float(made_[index_of(instruction.operands[0])].shape.type);
     instruction.shape.type = holding_type(type);
     const InstructionId x = append(std::move(instruction));
     if (!is_held(type)) return x;
-    if (saturates) {
-      const InstructionId least = number(x, is_signed ? -8 : 0);
-      const InstructionId most = number(x, is_signed ? 7 : 15);
-      return op(Opcode::kClamp, {least, x, most});
-    }
-    return cut(x, type);
+    if (!saturates) return cut(x, type);
+    const int count = 1 << primitive_type_bits(type);
+    const int least = is_signed(type) ? -count / 2 : 0;
+    const InstructionId lowest = ops_->number_like(x, least);
+    const InstructionId highest = ops_->number_like(x, least + count - 1);
+    return ops_->like(Opcode::kClamp, {lowest, x, highest});
   }
 
-  /// To the 4 last bits, of s4 with the sign that they have.
+  static bool is_signed(PrimitiveType type) {
+    return holding_type(type) == PrimitiveType::kS8;
+  }
+
+  /// To the type's last bits, with the sign that they have.
   InstructionId cut(InstructionId x, PrimitiveType type) {
-    if (type == PrimitiveType::kU4) return masked(x, 15);
-    const InstructionId four = number(x, 4);
-    return op(Opcode::kShiftRightArithmetic,
-              {op(Opcode::kShiftLeft, {x, four}), four});
+    const int bits = primitive_type_bits(type);
+    if (!is_signed(type))
+      return ops_->with_number(Opcode::kAnd, x, (1 << bits) - 1);
+    const InstructionId up = ops_->with_number(Opcode::kShiftLeft, x, 8 - bits);
+    return ops_->with_number(Opcode::kShiftRightArithmetic, up, 8 - bits);
   }
 
   InstructionId append(Instruction step) {
     return ops_->append(std::move(step));
-  }
-
-  /// Of the shape and type of its first operand; of a choice its second.
-  InstructionId op(Opcode opcode, std::vector<InstructionId> operands) {
-    const size_t like = opcode == Opcode::kSelect ? 1 : 0;
-    Shape shape = made_[index_of(operands[like])].shape;
-    return ops_->op(opcode, std::move(operands), std::move(shape));
-  }
-
-  InstructionId converted(InstructionId from, PrimitiveType type) {
-    Shape shape = made_[index_of(from)].shape;
-    if (shape.type == type) return from;
-    shape.type = type;
-    return ops_->op(Opcode::kConvert, {from}, std::move(shape));
-  }
-
-  InstructionId bitcast(InstructionId from, PrimitiveType type) {
-    Shape shape = made_[index_of(from)].shape;
-    shape.type = type;
-    return ops_->op(Opcode::kBitcastConvert, {from}, std::move(shape));
-  }
-
-  InstructionId number(InstructionId like, double value) {
-    return ops_->number(value, made_[index_of(like)].shape);
-  }
-
-  InstructionId with_number(Opcode opcode, InstructionId x, double value) {
-    return op(opcode, {x, number(x, value)});
-  }
-
-  InstructionId scaled(InstructionId x, int exponent) {
-    if (exponent == 0) return x;
-    return with_number(Opcode::kMultiply, x, std::ldexp(1.0, exponent));
-  }
-
-  InstructionId masked(InstructionId x, int bits) {
-    return with_number(Opcode::kAnd, x, bits);
   }
 
   PrimitiveType type_before(InstructionId id) const {
@@ -385,7 +294,7 @@ class Widener {
   std::vector<Instruction> made_;
   std::vector<InstructionId> values_;    ///< By instruction of `old_`.
   const Instruction* origin_ = nullptr;  ///< What is placed, and its ops.
-  std::optional<AppendedOps> ops_;
+  std::optional<NarrowOps> ops_;
   /// By the value that holds them, of `made_`: bytes that were given.
   std::map<InstructionId, InstructionId> bytes_of_;
 };

@@ -11,8 +11,8 @@
 namespace reprise {
 namespace {
 
-bool is_four_bits(PrimitiveType type) {
-  return type == PrimitiveType::kS4 || type == PrimitiveType::kU4;
+bool is_part_of_byte(PrimitiveType type) {
+  return primitive_type_bits(type) < 8;
 }
 
 bool holds_type(const TensorEntry& tensor, PrimitiveType type) {
@@ -21,15 +21,13 @@ bool holds_type(const TensorEntry& tensor, PrimitiveType type) {
              : tensor.element_bytes == static_cast<int64_t>(stored_bytes(type));
 }
 
-double as_byte(PrimitiveType type, char byte) {
-  return load_element(type, reinterpret_cast<const std::byte*>(&byte));
-}
-
-/// The 4 last bits alone: ml_dtypes leaves out the signs of s4 in raw bytes.
+/// The type's last bits alone: ml_dtypes leaves out the signs of s4 in raw
+/// bytes.
 std::byte last_bits(PrimitiveType type, std::byte byte) {
-  const int bits = std::to_integer<int>(byte) & 15;
-  const int sign = type == PrimitiveType::kS4 ? bits & 8 : 0;
-  return static_cast<std::byte>(bits - 2 * sign);
+  const int sign_bit = 1 << (primitive_type_bits(type) - 1);
+  const int bits = std::to_integer<int>(byte) & (2 * sign_bit - 1);
+  const bool is_signed = stored_type(type) == PrimitiveType::kS8;
+  return static_cast<std::byte>(bits - (is_signed ? 2 * (bits & sign_bit) : 0));
 }
 
 }  // namespace
@@ -43,26 +41,24 @@ std::string tensor_complaint(const TensorEntry& tensor, PrimitiveType type,
       expected += fmt::format(", as {}", primitive_type_name(filed_type(type)));
     return fmt::format(" is {}, the program's is {}", tensor.text(), expected);
   }
-  if (!tensor.type || !is_four_bits(type)) return {};
-  const auto beyond = [&](char byte) {
-    std::byte nearest;
-    const double value = as_byte(type, byte);
-    store_element(type, value, &nearest);
-    return load_element(type, &nearest) != value;
-  };
-  const auto* found =
-      std::find_if(tensor.bytes.begin(), tensor.bytes.end(), beyond);
+  if (!tensor.type || !is_part_of_byte(type)) return {};
+  const auto* found = std::find_if(
+      tensor.bytes.begin(), tensor.bytes.end(), [&](char character) {
+        const auto byte = static_cast<std::byte>(character);
+        return last_bits(type, byte) != byte;
+      });
   if (found == tensor.bytes.end()) return {};
+  const auto* byte = reinterpret_cast<const std::byte*>(&*found);
   return fmt::format(" has {} as element {}, which no {} is",
-                     as_byte(type, *found), found - tensor.bytes.begin(),
-                     primitive_type_name(type));
+                     load_element(stored_type(type), byte),
+                     found - tensor.bytes.begin(), primitive_type_name(type));
 }
 
 void copy_elements(const TensorEntry& tensor, PrimitiveType type, size_t place,
                    std::span<std::byte> out) {
   if (out.empty()) return;
   std::memcpy(out.data(), tensor.bytes.data() + place, out.size());
-  if (!is_four_bits(type)) return;
+  if (!is_part_of_byte(type)) return;
   for (std::byte& byte : out) byte = last_bits(type, byte);
 }
 

@@ -47,13 +47,6 @@ constexpr std::array kTargets = {
                  "it is a kernel of TPUs: use the library function that "
                  "it replaces, or export on CPU"}};
 
-/// Floats and integers of less than a byte's worth of precision.
-bool is_narrow(PrimitiveType type) {
-  const std::string_view name = primitive_type_name(type);
-  return name.starts_with("f8") || name.starts_with("f4") || name == "s4" ||
-         name == "u4" || name == "s2" || name == "u2";
-}
-
 std::string_view advice_of_opcode(Opcode opcode) {
   switch (opcode) {
     case Opcode::kRng:
@@ -87,13 +80,11 @@ std::string_view advice_of_opcode(Opcode opcode) {
 }  // namespace
 
 std::string refusal_advice(const Instruction& instruction) {
-  if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
-    return holding_type(instruction.shape.type) == instruction.shape.type
-               ? "of floats below 16 bits run f8e4m3fn and f8e5m2, of integers "
-                 "below 8 s4 and u4: keep that part in one of them, or bf16"
-               : "this type runs, but not in what a library computes or in "
-                 "casts of 4-bit integers to whole bytes: convert to bf16 or "
-                 "s8 before, and back after";
+  if (instruction.shape.is_array() &&
+      narrow_type(instruction.shape.type) != nullptr) {
+    return "this type runs, but not in what a library computes: convert to "
+           "bf16 "
+           "or s8 before, and back after";
   }
   const std::string target = custom_call_target(instruction);
   for (const TargetAdvice& known : kTargets) {

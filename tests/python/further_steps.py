@@ -1,4 +1,4 @@
-"""Steps beyond those of the other files: 8-bit floats, integers of four bits, sets matched by assignment, tables of
+"""Steps beyond those of the other files: floats of 8 and 4 bits, integers of four and two, sets matched by assignment, tables of
 which a step touches few rows, drafts that a larger model accepts, what the partitioner makes of a grid of ranks, and a
 step of jax.pmap.
 As steps.py; `FURTHER[name](ranks)`."""
@@ -55,6 +55,42 @@ def four_bit_type(ranks, width=16):
         return cross_entropy(jax.nn.relu(x @ w @ lo) @ p["out"], y), extra
 
     return trained(ranks, params, loss_of, optax.lion(1e-3), labelled(8 * ranks, (width,), 5), frozen)
+
+
+# Blocks of eight numbers with a power of two as their scale, of 8 bits forwards and backwards; frozen weights of 4 bits
+# that lie two in a byte, others of three values, and a state in each of the other floats of 8 bits.
+def block_scaled(ranks, width=16):
+    params, rng = normal(4, a=(width, 32), b=(32, width), out=(width, 5)), np.random.default_rng(4)
+    rare = (jnp.float8_e4m3, jnp.float8_e3m4, jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz, jnp.float8_e4m3b11fnuz)
+    frozen = {"codes": jnp.asarray(rng.integers(0, 256, (width, width // 2)), jnp.uint8),
+              "scales": jnp.asarray(2.0 ** rng.integers(-5, -2, (width, width // 8)), jnp.float8_e8m0fnu),
+              "signs": jnp.asarray(rng.integers(-1, 2, (width, width)), jnp.int8).astype(getattr(jnp, "int2", jnp.int4)),
+              "means": [jnp.zeros(width, kind) for kind in rare]}
+
+    def blocks(x, kind, largest):
+        b = x.reshape(*x.shape[:-1], -1, 8)
+        power = jnp.floor(jnp.log2(jnp.max(jnp.abs(b), -1, keepdims=True) + 1e-20)) - largest
+        scale = jnp.exp2(power).astype(jnp.float8_e8m0fnu).astype(jnp.float32)
+        top = float(jnp.finfo(kind).max)
+        return (jnp.clip(b / scale, -top, top).astype(kind).astype(jnp.float32) * scale).reshape(x.shape)
+
+    @jax.custom_vjp
+    def product(x, w):
+        return blocks(x, jnp.float8_e4m3fn, 8) @ blocks(w.T, jnp.float4_e2m1fn, 2).T
+
+    product.defvjp(lambda x, w: (product(x, w), (x, w)),
+                   lambda saved, g: (blocks(g, jnp.float8_e5m2, 15) @ saved[1].T, saved[0].T @ g))
+
+    def loss_of(p, held, x, y):
+        pairs = jax.lax.bitcast_convert_type(held["codes"], jnp.float4_e2m1fn).astype(jnp.float32)
+        w = pairs.reshape(width, -1, 8) * held["scales"].astype(jnp.float32)[..., None]
+        h = x @ (w.reshape(width, width) + held["signs"].astype(jnp.float32) / 8)
+        h = product(jax.nn.gelu(product(h, p["a"])), p["b"])
+        seen = jax.lax.pmean(jax.lax.stop_gradient(h.mean(0)), "data")
+        means = [(0.5 * m.astype(jnp.float32) + seen).astype(m.dtype) for m in held["means"]]
+        return cross_entropy((h + sum(m.astype(jnp.float32) for m in means) / 8) @ p["out"], y), held | {"means": means}
+
+    return trained(ranks, params, loss_of, optax.adamw(1e-3), labelled(8 * ranks, (width,), 5), frozen)
 
 
 # Queries that meet boxes and labels by the Hungarian algorithm, as in detection.
@@ -319,5 +355,5 @@ def mapped_step(ranks, width=12):
 
 
 FURTHER = {f.__name__: f for f in (
-    eight_bit_floats, four_bit_type, matched_sets, touched_rows, speculative, vocabulary_parallel, auto_layers,
-    auto_orders, mapped_step)}
+    eight_bit_floats, four_bit_type, block_scaled, matched_sets, touched_rows, speculative, vocabulary_parallel,
+    auto_layers, auto_orders, mapped_step)}

@@ -22,8 +22,11 @@ class Tensors(unittest.TestCase):
     def test_every_type_and_shape_comes_back_from_both_formats(self):
         values = {}
         for hlo in ("pred", "u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "c64",
-                    "c128", "f8e4m3fn", "f8e5m2", "s4", "u4"):
-            dtype = next(d for d, name in tensors._HLO.items() if name == hlo)
+                    "c128", "f8e4m3fn", "f8e5m2", "s4", "u4", "s2", "u2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3b11fnuz",
+                    "f8e4m3", "f8e3m4", "f8e8m0fnu", "f4e2m1fn"):
+            dtype = next((d for d, name in tensors._HLO.items() if name == hlo), None)
+            if dtype is None:
+                continue  # An older ml_dtypes.
             raw = np.arange(6 * dtype.itemsize, dtype=np.uint8) % 2
             values[hlo] = raw.view(dtype).reshape(2, 3)
         values["scalar"], values["empty"] = np.float32(1.5).reshape(()), np.zeros((0, 3), np.float32)
@@ -46,6 +49,9 @@ class Tensors(unittest.TestCase):
             self.assertEqual((plain["i"].dtype, plain["i"].tolist()), (np.int8, [-8, 7]))
             self.assertEqual((plain["n"].dtype, plain["n"].tolist()), (np.uint8, [0, 15]))
             self.assertEqual(plain["f"].tobytes(), b"\x30\xfe")
+            powers = np.array([1, 2.0**-127, np.nan], ml_dtypes.float8_e8m0fnu)
+            tensors.save(self.path(name), {"p": powers})
+            self.assertEqual(tensors.load(self.path(name))["p"].tolist(), [127, 0, 255])
         # As numpy alone writes them, signs left out.
         np.savez(self.path("b.npz"), **numbers)
         back = tensors.load(self.path("b.npz"), {"f": "f8e4m3fn", "i": "s4", "n": "u4"})

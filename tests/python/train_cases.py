@@ -20,15 +20,16 @@ TOLERANCE = {"decoder": 3.4e-2, "gpt_scan": 3.0e-2, "blocked_attention": 1.0e-2,
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
-         "eight_bit_floats", "four_bit_type", "mapped_step", "explicit"]
+         "eight_bit_floats", "four_bit_type", "block_scaled", "mapped_step", "explicit"]
 
 
 # On one rank there is nothing to exchange.
 AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention", "auto_layers"]
 
 
-# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product; explicit shardings came later.
-SINCE = {"eight_bit_floats": (0, 7), "explicit": (0, 7)}
+# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product, that of 0.7.2 rounds twice on the way to
+# 4 bits; explicit shardings came later.
+SINCE = {"eight_bit_floats": (0, 7), "block_scaled": (0, 8), "explicit": (0, 7)}
 
 
 def version():

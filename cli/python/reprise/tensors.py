@@ -3,8 +3,9 @@
 A safetensors file is a 64-bit little-endian length, that many bytes of JSON {name: {dtype, shape, data_offsets}} and the
 data, row-major without holes. bfloat16 has no type in numpy: it is read and written as ml_dtypes.bfloat16 where that is
 installed (JAX brings it) and as raw 16-bit integers otherwise; an .npz forgets it, so `load` is told the types. So it is
-for complex128, which safetensors lacks: float64 with an axis of two more stands for it. 8-bit floats are ml_dtypes' as
-well, and integers of 4 bits, for which neither file has a name: int8 and uint8 stand for them."""
+for complex128, which safetensors lacks: float64 with an axis of two more stands for it. float8_e4m3fn and float8_e5m2 are
+ml_dtypes' as well, and integers of 4 and 2 bits, for which neither file has a name: int8 and uint8 stand for them, and
+uint8 with their bits for all other floats of at most 8."""
 
 import json
 import os
@@ -26,12 +27,16 @@ _TYPES = [
     ("I64", "s64", np.int64), ("F16", "f16", np.float16), ("F32", "f32", np.float32), ("F64", "f64", np.float64),
     ("C64", "c64", np.complex64),
 ]
-# Those of ml_dtypes, by its own name; an integer as what its values are stored in.
+# Those of ml_dtypes, by its own name; an integer as what its values are stored in, other floats by their bits.
 _FLOATS = [("F8_E4M3", "f8e4m3fn", "float8_e4m3fn"), ("F8_E5M2", "f8e5m2", "float8_e5m2")]
-_INTEGERS = [(np.int8, "s4", "int4"), (np.uint8, "u4", "uint4")]
+_INTEGERS = [(np.int8, "s4", "int4"), (np.uint8, "u4", "uint4"), (np.int8, "s2", "int2"), (np.uint8, "u2", "uint2")]
+_BITS = [("f8e4m3fnuz", "float8_e4m3fnuz"), ("f8e5m2fnuz", "float8_e5m2fnuz"), ("f8e4m3b11fnuz", "float8_e4m3b11fnuz"),
+         ("f8e4m3", "float8_e4m3"), ("f8e3m4", "float8_e3m4"), ("f8e8m0fnu", "float8_e8m0fnu"),
+         ("f4e2m1fn", "float4_e2m1fn")]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16) if ml_dtypes is not None else np.dtype("V2")
-_NARROW = {hlo: np.dtype(getattr(ml_dtypes, t)) for _, hlo, t in [*_FLOATS, *_INTEGERS] if hasattr(ml_dtypes, t)}
+_NARROW = {hlo: np.dtype(getattr(ml_dtypes, t)) for *_, hlo, t in [*_FLOATS, *_INTEGERS, *_BITS] if hasattr(ml_dtypes, t)}
 _WHOLE = {_NARROW[hlo]: np.dtype(t) for t, hlo, _ in _INTEGERS if hlo in _NARROW}
+_BY_BITS = {_NARROW[hlo] for hlo, _ in _BITS if hlo in _NARROW}
 _HLO = {np.dtype(t): hlo for _, hlo, t in _TYPES} | {BFLOAT16: "bf16"} | {t: hlo for hlo, t in _NARROW.items()}
 _HLO[np.dtype(np.complex128)] = "c128"
 _STORED = {hlo: name for name, hlo, _ in _TYPES} | {"bf16": "BF16"}
@@ -79,8 +84,10 @@ def save(path, tensors):
 
 
 def _bytes(array):
-    """Integers of 4 bits as what they are stored in."""
+    """Integers of less than a byte, and floats whose bits are stored, as what files hold."""
     array = np.asarray(array)
+    if array.dtype in _BY_BITS:
+        return array.view(np.uint8)
     return array.astype(_WHOLE.get(array.dtype, array.dtype), copy=False)
 
 
@@ -117,7 +124,7 @@ def _write_safetensors(file, tensors):
 
 def load(path, types=None):
     """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16 and 8-bit floats, which .npz returns as raw bytes,
-    integers of 4 bits, and complex128, which a safetensors file keeps as pairs of float64."""
+    other narrow floats and integers, and complex128, which a safetensors file keeps as pairs of float64."""
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
@@ -140,6 +147,8 @@ def typed(array, hlo):
         return array.view(BFLOAT16)
     narrow = _NARROW.get(hlo)
     if narrow is not None and array.dtype == np.dtype("V1"):
+        return array.view(narrow)
+    if narrow in _BY_BITS and array.dtype == np.uint8:
         return array.view(narrow)
     if narrow is None or array.dtype != _WHOLE.get(narrow):
         return array

@@ -16,17 +16,23 @@ namespace {
 constexpr int kMaxTupleNesting = 100;
 
 /// PrimitiveType of xla_data.proto.
-constexpr std::array<std::pair<int64_t, std::string_view>, 29> kTypes = {{
-    {1, "pred"},        {21, "s4"},         {2, "s8"},
-    {3, "s16"},         {4, "s32"},         {5, "s64"},
-    {22, "u4"},         {6, "u8"},          {7, "u16"},
-    {8, "u32"},         {9, "u64"},         {10, "f16"},
-    {16, "bf16"},       {11, "f32"},        {12, "f64"},
-    {19, "f8e5m2"},     {20, "f8e4m3fn"},   {23, "f8e4m3b11fnuz"},
-    {24, "f8e5m2fnuz"}, {25, "f8e4m3fnuz"}, {28, "f8e4m3"},
-    {29, "f8e3m4"},     {32, "f4e2m1fn"},   {33, "f8e8m0fnu"},
-    {15, "c64"},        {18, "c128"},       {17, "token"},
-    {14, "opaque"},     {13, ""},  // Tuple.
+constexpr std::array<std::pair<int64_t, std::string_view>, 31> kTypes = {{
+    {1, "pred"},        {26, "s2"},
+    {27, "u2"},         {21, "s4"},
+    {2, "s8"},          {3, "s16"},
+    {4, "s32"},         {5, "s64"},
+    {22, "u4"},         {6, "u8"},
+    {7, "u16"},         {8, "u32"},
+    {9, "u64"},         {10, "f16"},
+    {16, "bf16"},       {11, "f32"},
+    {12, "f64"},        {19, "f8e5m2"},
+    {20, "f8e4m3fn"},   {23, "f8e4m3b11fnuz"},
+    {24, "f8e5m2fnuz"}, {25, "f8e4m3fnuz"},
+    {28, "f8e4m3"},     {29, "f8e3m4"},
+    {32, "f4e2m1fn"},   {33, "f8e8m0fnu"},
+    {15, "c64"},        {18, "c128"},
+    {17, "token"},      {14, "opaque"},
+    {13, ""},  // Tuple.
 }};
 constexpr int64_t kTuple = 13;
 

@@ -33,17 +33,25 @@ TEST(FiledTensor, HoldsNarrowTypesByTheirNamesOrAsRawBytes) {
   EXPECT_EQ(complaint(std::nullopt, PrimitiveType::kU4), "");
   EXPECT_EQ(complaint(PrimitiveType::kU8, PrimitiveType::kS4),
             " is u8[2], the program's is s4[2], as s8");
+  EXPECT_EQ(complaint(PrimitiveType::kU8, PrimitiveType::kF8E8M0FNU), "");
+  EXPECT_EQ(complaint(PrimitiveType::kF8E4M3FN, PrimitiveType::kF8E4M3),
+            " is f8e4m3fn[2], the program's is f8e4m3[2], as u8");
   EXPECT_NE(tensor_complaint(entry(PrimitiveType::kS8, "\x01"),
                              PrimitiveType::kS4, {2}),
             "");
 }
 
-TEST(FiledTensor, NamesIntegersThatAreBeyondFourBits) {
+TEST(FiledTensor, NamesWhatIsBeyondItsBits) {
   EXPECT_EQ(complaint(PrimitiveType::kU8, PrimitiveType::kU4),
             " has 248 as element 1, which no u4 is");
   EXPECT_EQ(tensor_complaint(entry(PrimitiveType::kS8, "\xf8\x08"),
                              PrimitiveType::kS4, {2}),
             " has 8 as element 1, which no s4 is");
+  EXPECT_EQ(tensor_complaint(entry(PrimitiveType::kS8, "\xfe\x02"),
+                             PrimitiveType::kS2, {2}),
+            " has 2 as element 1, which no s2 is");
+  EXPECT_EQ(complaint(PrimitiveType::kU8, PrimitiveType::kF4E2M1FN),
+            " has 248 as element 1, which no f4e2m1fn is");
 }
 
 // Raw bytes of ml_dtypes, where -8 is 8: what a program has are signed bytes.

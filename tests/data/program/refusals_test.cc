@@ -22,11 +22,9 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
   } kCases[] = {{"x = f32[4] parameter(0)\n z = c64[4] complex(x, x)\n"
                  "e = c64[4] erf(z)\n ROOT c = f32[4] abs(e)\n",
                  "real and imaginary parts"},
-                {"x = s4[4,2] parameter(0)\n ROOT c = s8[4] "
-                 "bitcast-convert(x)\n",
+                {"x = s4[4] parameter(0)\n ROOT c = s4[4] custom-call(x), "
+                 "custom_call_target=\"own\"\n",
                  "convert to bf16 or s8 before"},
-                {"x = f32[4] parameter(0)\n ROOT c = f8e4m3[4] convert(x)\n",
-                 "run f8e4m3fn and f8e5m2"},
                 {"x = f32[4] parameter(0)\n ROOT c = f32[4] custom-call(x), "
                  "custom_call_target=\"xla_ffi_python_cpu_callback\"\n",
                  "without jax.debug.print"},

@@ -77,14 +77,15 @@ class Step:
                 value = jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf))
             placed.append(jax.device_put(value, sharding) if sharding is not None else value)
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, placed)
-        has_4_bits = any(str(getattr(leaf, "dtype", "")) in ("int4", "uint4") for leaf in self.leaves)
-        if has_4_bits and self.compiled is not self.jitted:
-            # What JAX 0.10 has compiled takes no array of 4-bit integers that was put on a device.
+        has_part_of_byte = any(str(getattr(leaf, "dtype", "")) in _PARTS_OF_BYTE for leaf in self.leaves)
+        if has_part_of_byte and self.compiled is not self.jitted:
+            # What JAX 0.10 has compiled takes no array of these that was put on a device.
             args, kwargs = self.with_static(args, kwargs)
             return jax.tree_util.tree_leaves(self.jitted(*args, **kwargs))
         return jax.tree_util.tree_leaves(self.compiled(*args, **kwargs))
 
 
+_PARTS_OF_BYTE = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
 # Steps that this process exported, by folder: verify runs what was compiled.
 exported_steps = {}
 
