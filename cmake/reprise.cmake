@@ -42,18 +42,6 @@ target_link_options(reprise_flags INTERFACE
 # runs once a command, or waits for something else most of the time, at -O1 (COLD): it takes half of the compile time.
 add_compile_options($<$<CONFIG:Release>:-O2>)
 
-# What nearly every source includes of other libraries, parsed once: a sixth of the compile time of a whole build. Sources
-# whose flags it does not fit say SKIP_PRECOMPILE_HEADERS. Off with REPRISE_UNITY, where each file must include its own.
-function(reprise_precompile_headers)
-  # A precompiled header serves those alone who define what it was compiled with.
-  target_compile_definitions(reprise_flags INTERFACE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
-  add_library(reprise_headers OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
-  target_link_libraries(reprise_headers PRIVATE reprise_flags fmt::fmt tl::expected)
-  target_precompile_headers(reprise_headers PRIVATE
-    <fmt/format.h> <tl/expected.hpp> <algorithm> <cmath> <cstdint> <cstring> <filesystem> <functional> <map> <memory>
-    <numeric> <optional> <set> <span> <sstream> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
-endfunction()
-
 # reprise_library(name [HOT|COLD] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
 # A static library; without SOURCES, a header-only one. Of HEADERS_OF it uses what is inline, and links nothing.
 function(reprise_library name)
@@ -81,8 +69,8 @@ function(reprise_library name)
   set_target_properties(${name} PROPERTIES REPRISE_HEADERS_OF "${ARG_HEADERS_OF}")
 endfunction()
 
-# What calls the code under test need not be fast itself: at -O0 it compiles in little more than half of the time, and nearly
-# all tests run as fast. Those that compute themselves (naive readers, sums to compare with) are HOT.
+# What calls the code under test need not be fast itself: at -O0 it compiles in little more than half of the time, and
+# nearly all tests run as fast. Those that compute themselves (naive readers, sums to compare with) are HOT.
 set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O0>)
 set(REPRISE_HOT_TEST_FLAGS $<$<CONFIG:Release>:-O1>)
 

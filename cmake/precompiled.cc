@@ -1,1 +1,0 @@
-// Exists so that CMake has a target to precompile headers for; nothing links it.

@@ -1,0 +1,2 @@
+// Exists so that CMake has a target to precompile headers for; nothing links
+// it.
