@@ -1,2 +1,1 @@
-// Exists so that CMake has a target to precompile headers for; nothing links
-// it.
+// Exists so that CMake has a target to precompile headers for.

@@ -61,7 +61,8 @@ class Regrouping {
            (reaches_farthest(group) && group.ranks == largest_);
   }
   double size(const MeetingGroup& group) const {
-    return static_cast<double>(uint64_t{ranks_} * group.ranks / job_);
+    const uint64_t grown = uint64_t{ranks_} * group.ranks / job_;
+    return static_cast<double>(grown);
   }
 
  private:
