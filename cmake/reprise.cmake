@@ -20,7 +20,7 @@ target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversi
   # Where sources are compiled as one, what is local to one of them looks like a header's.
   $<$<AND:$<BOOL:${REPRISE_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # What ccache needs to look into a precompiled header.
-  $<$<AND:$<BOOL:${REPRISE_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
+  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
   # g++ 12 sees overlaps in string concatenations that are none (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   # Garbage is collected from half a GiB on, where 128 MiB is usual: 6 to 10 % of the compile time.
