@@ -94,28 +94,32 @@ std::vector<int64_t> StreamClocks::along(const Line& line,
   return apart;
 }
 
-bool StreamClocks::together(const CallStream& a, const CallStream& b,
-                            const Line& line) const {
-  const std::vector<int64_t> apart = along(line, a);
-  size_t ends_apart = 0;
+std::vector<int64_t> StreamClocks::ends_apart_ns(const CallStream& a,
+                                                 const CallStream& b,
+                                                 const Line& line) const {
+  std::vector<int64_t> apart = along(line, a);
   for (size_t k = 0; k < apart.size(); ++k) {
     const int64_t end_ns =
         saturating_subtract(call(b.calls[k]).end_ns, apart[k]);
-    ends_apart += distance_ns(end_ns, call(a.calls[k]).end_ns) > kEndTogether;
+    apart[k] = distance_ns(end_ns, call(a.calls[k]).end_ns);
   }
-  return ends_apart * kApartInOne <= apart.size();
+  return apart;
+}
+
+bool StreamClocks::together(const CallStream& a, const CallStream& b,
+                            const Line& line) const {
+  const std::vector<int64_t> apart = ends_apart_ns(a, b, line);
+  const auto ends_apart =
+      std::count_if(apart.begin(), apart.end(),
+                    [](int64_t one_ns) { return one_ns > kEndTogether; });
+  return static_cast<size_t>(ends_apart) * kApartInOne <= apart.size();
 }
 
 int64_t StreamClocks::apart_ns(const CallStream& a, const CallStream& b,
                                const Line& line) const {
-  const std::vector<int64_t> apart = along(line, a);
   int64_t all_ns = 0;
-  for (size_t k = 0; k < apart.size(); ++k) {
-    const int64_t end_ns =
-        saturating_subtract(call(b.calls[k]).end_ns, apart[k]);
-    all_ns =
-        saturating_add(all_ns, distance_ns(end_ns, call(a.calls[k]).end_ns));
-  }
+  for (const int64_t one_ns : ends_apart_ns(a, b, line))
+    all_ns = saturating_add(all_ns, one_ns);
   return all_ns;
 }
 

@@ -76,6 +76,9 @@ class StreamClocks {
     bool agree = false;  ///< All tell the same one.
   };
   std::vector<int64_t> along(const Line& line, const CallStream& a) const;
+  /// How far apart both leave each of their calls.
+  std::vector<int64_t> ends_apart_ns(const CallStream& a, const CallStream& b,
+                                     const Line& line) const;
   using Stays = std::vector<std::pair<int64_t, int64_t>>;  ///< Start and end.
 
   const CollectiveCall& call(uint32_t place) const {

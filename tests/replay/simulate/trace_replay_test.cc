@@ -236,7 +236,6 @@ TEST(TraceReplay, AStepsEndWaitsForTheDevice) {
   EXPECT_LT(replay.replay.sources.unexplained, 0.05);
 }
 
-// Where the device ended long before, the host had something else to do.
 // Whole microseconds put the end of the second wait behind the end of its step:
 // kernels of 39 us begin 5 after their launches, which are 10 after the step's
 // begin, and waits end 5 after them; the window ends 1 behind the last step.
@@ -255,6 +254,7 @@ TEST(TraceReplay, AWaitMayEndBehindItsStep) {
             2 * (15 + 39 + 5) + 1);
 }
 
+// Where the device ended long before, the host had something else to do.
 TEST(TraceReplay, AStepsEndDoesNotWaitForADeviceThatWasDone) {
   EXPECT_EQ(replayed(R"(
     step 0 1 0-215
