@@ -139,5 +139,18 @@ TEST(CutSteps, TheOnlyStepStays) {
             "launches have no kernel in it.");
 }
 
+// Nsight's --cuda-graph-trace=graph has one row a launch.
+TEST(WholeGraphs, AreSaidToHideWhatRanInside) {
+  AnalysisTrace made;
+  made.step(0, 1, 0, 1000);
+  made.kernel(made.host_thread(0), 10, made.device_stream(0), "CUDA graph 4",
+              100, 900);
+  const AlignedTrace recorded = AlignedTrace::as_recorded(made.trace());
+  const Analysis analysis = analysis_of(recorded);
+  ASSERT_EQ(analysis.remarks.size(), 1u);
+  EXPECT_TRUE(analysis.remarks[0].starts_with(
+      "1 launches of CUDA graphs were traced whole"));
+}
+
 }  // namespace
 }  // namespace reprise
