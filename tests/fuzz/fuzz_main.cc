@@ -17,6 +17,9 @@
 #include "data/file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+/// Not every target has it; called once, first.
+extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int* count,
+                                                          char*** arguments);
 
 namespace {
 
@@ -54,6 +57,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
+  if (LLVMFuzzerInitialize != nullptr) LLVMFuzzerInitialize(&argc, &argv);
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
     paths.push_back(entry.path().string());

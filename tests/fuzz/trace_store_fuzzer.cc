@@ -32,7 +32,7 @@ const std::string& valid_trace() {
     const std::string path =
         std::filesystem::temp_directory_path() /
         ("trace_store_fuzzer." + std::to_string(::getpid()));
-    REPRISE_CHECK(write_trace(testing::detailed_trace(), path));
+    REPRISE_CHECK(write_trace(reprise::testing::detailed_trace(), path));
     std::string read = read_file(path).value();
     std::filesystem::remove(path);
     return read;
