@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One type, one name: type_names_test.py [ROOT].
 
-Fails where two files of the product define a type (or an alias at namespace scope) of the same qualified name, and
-where a type of an anonymous namespace repeats the name of a header's type in the namespace around it: the linker sees
-neither, and a reader takes one for the other.
+Fails where two files of the product, or headers of tests, which link it, define a type (or an alias at namespace scope)
+of the same qualified name, and where a type of an anonymous namespace of the product repeats the name of a header's type
+in the namespace around it: the linker sees neither, and a reader takes one for the other.
 """
 import collections
 import pathlib
@@ -14,7 +14,7 @@ import cpp_source
 
 def definitions(root):
     """(qualified name, path, line) of each type and alias; "" is an anonymous namespace."""
-    for path in cpp_source.product_files(root):
+    for path in cpp_source.product_files(root) + cpp_source.product_files(root, floors=["tests"], suffixes=[".h"]):
         for scope in cpp_source.scopes(path.read_text()):
             if scope.kind in ("type", "alias") and scope.name:
                 yield scope.outer + (scope.name,), path.relative_to(root), scope.first
@@ -30,7 +30,8 @@ def repetitions(root):
             if len({path for path, _ in found}) > 1:
                 yield f"{'::'.join(name)} is defined more than once: {where(found)}"
         elif name.index("") == len(name) - 2:
-            header = [place for place in places.get(name[:-2] + name[-1:], []) if place[0].suffix == ".h"]
+            header = [place for place in places.get(name[:-2] + name[-1:], [])
+                      if place[0].suffix == ".h" and place[0].parts[0] != "tests"]
             if header:
                 yield f"{where(found)}: {name[-1]} repeats the name of a header's type, {where(header)}"
 

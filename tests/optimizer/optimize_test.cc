@@ -392,7 +392,7 @@ TEST(Engines, DecideEvaluateAndReplayAgree) {
   }
 }
 
-TEST(Baselines, ArePlansThatValidate) {
+TEST(OptimizeBaselines, ArePlansThatValidate) {
   const InlinedModule module = load_program("mlp.2");
   for (const std::string& name : baseline_names()) {
     const auto plan = baseline_plan(name, module, 2, synthetic_costs());

@@ -39,7 +39,7 @@ class ProcessRecorderTest : public testing::Test {
             .capacity = capacity,
             .drain_period_ns = kNever};
   }
-  ProcessShardContents only_shard() const {
+  StrictShardContents only_shard() const {
     auto shards = read_shard_directory(directory_);
     EXPECT_EQ(shards.size(), 1U);
     return shards.begin()->second;
@@ -79,7 +79,7 @@ TEST_F(ProcessRecorderTest, WritesWhoTheProcessIs) {
   ::unsetenv("RANK");
   ::unsetenv("WORLD_SIZE");
   ::unsetenv("LOCAL_RANK");
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   EXPECT_EQ(shard.header.at("process"), ::getpid());
   EXPECT_EQ(shard.header.at("parent"), ::getppid());
   EXPECT_EQ(shard.header.at("rank"), 3);
@@ -122,7 +122,7 @@ TEST_F(ProcessRecorderTest, KeepsEveryRecordOfEveryThreadInOrder) {
   }
   for (std::thread& thread : threads) thread.join();
   recorder->finish();
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   ASSERT_EQ(shard.records.size(), size_t{kThreads * kRecords});
   EXPECT_EQ(shard.names.size(), 101U);
   std::array<int64_t, kThreads> next{};
@@ -144,7 +144,7 @@ TEST_F(ProcessRecorderTest, CountsWhatAFullRingRefuses) {
     if (!recorder->record(numbered(0, i))) ++refused;
   }
   recorder->finish();
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   EXPECT_EQ(shard.records.size(), 10'000 - refused);
   EXPECT_EQ(shard.lost("ring full"), refused);
 }
@@ -164,7 +164,7 @@ TEST_F(ProcessRecorderTest, CollectedRecordsAreNeverRefused) {
   auto recorder = ProcessRecorder::start(chosen);
   recorder->flush();
   recorder->finish();
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   EXPECT_EQ(shard.records.size(), 1'000U);
   EXPECT_EQ(shard.end.at("lost"), nlohmann::json::object());
 }
@@ -174,7 +174,7 @@ TEST_F(ProcessRecorderTest, FlushHandsOverBeforeTheEnd) {
   recorder->record(numbered(0, 7));
   recorder->note("cupti", "one \"quote\"");
   recorder->flush();
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   ASSERT_EQ(shard.records.size(), 1U);
   EXPECT_EQ(shard.records[0].sequence, 7);
   EXPECT_EQ(shard.notes.at("cupti"), "one \"quote\"");
@@ -235,7 +235,7 @@ TEST_F(ProcessRecorderTest, TheChildOfAForkRecordsNothing) {
   EXPECT_EQ(status, 0);
   recorder->record(numbered(0, 3));
   recorder->finish();
-  const ProcessShardContents shard = only_shard();
+  const StrictShardContents shard = only_shard();
   ASSERT_EQ(shard.records.size(), 2U);
   EXPECT_EQ(shard.records[1].sequence, 3);
   EXPECT_TRUE(shard.notes.empty());

@@ -24,7 +24,7 @@ T take(std::string_view* bytes) {
   return value;
 }
 
-void read_strings(std::string_view payload, ProcessShardContents* into) {
+void read_strings(std::string_view payload, StrictShardContents* into) {
   const auto first = take<uint32_t>(&payload);
   const auto count = take<uint32_t>(&payload);
   require(first == into->names.size(), "string ids with a gap");
@@ -37,7 +37,7 @@ void read_strings(std::string_view payload, ProcessShardContents* into) {
   require(payload.empty(), "bytes after the last string");
 }
 
-void read_records(std::string_view payload, ProcessShardContents* into) {
+void read_records(std::string_view payload, StrictShardContents* into) {
   while (!payload.empty()) {
     const auto record = take<ProcessRecord>(&payload);
     require(
@@ -48,7 +48,7 @@ void read_records(std::string_view payload, ProcessShardContents* into) {
 }
 
 void read_segment(ProcessSegment kind, std::string_view payload,
-                  ProcessShardContents* into) {
+                  StrictShardContents* into) {
   require((kind == ProcessSegment::kHeader) == (into->segments == 0),
           "header not first");
   require(into->end.is_null(), "segment after the end");
@@ -72,12 +72,12 @@ void read_segment(ProcessSegment kind, std::string_view payload,
 
 }  // namespace
 
-nlohmann::json ProcessShardContents::info(const ProcessRecord& record) const {
+nlohmann::json StrictShardContents::info(const ProcessRecord& record) const {
   return record.info == 0 ? nlohmann::json::object()
                           : nlohmann::json::parse(names.at(record.info));
 }
 
-std::vector<ProcessRecord> ProcessShardContents::of(RecordKind kind) const {
+std::vector<ProcessRecord> StrictShardContents::of(RecordKind kind) const {
   std::vector<ProcessRecord> found;
   for (const ProcessRecord& record : records) {
     if (record.kind == kind) found.push_back(record);
@@ -85,11 +85,11 @@ std::vector<ProcessRecord> ProcessShardContents::of(RecordKind kind) const {
   return found;
 }
 
-uint64_t ProcessShardContents::lost(const std::string& reason) const {
+uint64_t StrictShardContents::lost(const std::string& reason) const {
   return end.at("lost").value(reason, uint64_t{0});
 }
 
-ProcessShardContents read_process_shard_strictly(
+StrictShardContents read_process_shard_strictly(
     const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
@@ -98,7 +98,7 @@ ProcessShardContents read_process_shard_strictly(
   require(std::string_view(start.magic, 8) == kProcessShardMagic &&
               start.version == kProcessShardVersion,
           "no process shard");
-  ProcessShardContents contents;
+  StrictShardContents contents;
   while (!rest.empty()) {
     const std::string_view head = rest;
     const auto header = take<ProcessSegmentHeader>(&rest);
@@ -114,9 +114,9 @@ ProcessShardContents read_process_shard_strictly(
   return contents;
 }
 
-std::map<std::string, ProcessShardContents> read_shard_directory(
+std::map<std::string, StrictShardContents> read_shard_directory(
     const std::filesystem::path& directory) {
-  std::map<std::string, ProcessShardContents> shards;
+  std::map<std::string, StrictShardContents> shards;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() != ".shard") continue;
     shards[entry.path().filename().string()] =

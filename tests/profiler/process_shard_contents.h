@@ -12,7 +12,7 @@
 
 namespace reprise {
 
-struct ProcessShardContents {
+struct StrictShardContents {
   nlohmann::json header;
   std::vector<std::string> names = {""};  ///< By id.
   std::vector<ProcessRecord> records;
@@ -28,11 +28,11 @@ struct ProcessShardContents {
   uint64_t lost(const std::string& reason) const;
 };
 
-ProcessShardContents read_process_shard_strictly(
+StrictShardContents read_process_shard_strictly(
     const std::filesystem::path& path);
 
 /// The shards of a directory, by file name.
-std::map<std::string, ProcessShardContents> read_shard_directory(
+std::map<std::string, StrictShardContents> read_shard_directory(
     const std::filesystem::path& directory);
 
 }  // namespace reprise

@@ -63,13 +63,13 @@ class HostProcesses {
     return run(command, more);
   }
 
-  std::map<std::string, ProcessShardContents> shards() const {
+  std::map<std::string, StrictShardContents> shards() const {
     return read_shard_directory(directory_);
   }
-  ProcessShardContents only_shard() const {
+  StrictShardContents only_shard() const {
     auto all = shards();
     EXPECT_EQ(all.size(), 1U);
-    return all.empty() ? ProcessShardContents() : all.begin()->second;
+    return all.empty() ? StrictShardContents() : all.begin()->second;
   }
 
  private:

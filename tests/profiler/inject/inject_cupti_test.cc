@@ -40,7 +40,7 @@ std::vector<int64_t> starts(const std::vector<ProcessRecord>& records) {
 /// Records of one shard, by start: the script gives no time twice.
 class Recorded {
  public:
-  explicit Recorded(const ProcessShardContents& shard) : shard_(shard) {
+  explicit Recorded(const StrictShardContents& shard) : shard_(shard) {
     for (const ProcessRecord& record : shard.records) {
       if (record.start_ns != 0) by_start_[record.start_ns] = record;
     }
@@ -90,7 +90,7 @@ class Recorded {
   }
 
  private:
-  const ProcessShardContents& shard_;
+  const StrictShardContents& shard_;
   std::map<int64_t, ProcessRecord> by_start_;
 };
 
@@ -150,7 +150,7 @@ void check_waits(const Recorded& recorded, const Round& round) {
 
 TEST_P(InjectCupti, TheShardIsWhatWasPlayed) {
   ASSERT_EQ(play("records"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.notes.at("cupti"),
             GetParam().note + std::string(GetParam().library));
   const Recorded recorded(shard);
@@ -178,7 +178,7 @@ TEST_P(InjectCupti, TheShardIsWhatWasPlayed) {
 
 TEST_P(InjectCupti, ACallOverTwoBuffersIsOne) {
   ASSERT_EQ(play("split-call"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::vector<std::string> calls;
   for (const ProcessRecord& call : shard.of(RecordKind::kCall)) {
     calls.push_back(shard.name(call));
@@ -189,7 +189,7 @@ TEST_P(InjectCupti, ACallOverTwoBuffersIsOne) {
 
 TEST_P(InjectCupti, UnitsNameTheirKernelsAndTheNodesOfGraphs) {
   ASSERT_EQ(play("units"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::map<int64_t, int64_t> unit_of_launch;
   const int64_t base = Round(0, 0).correlation;
   for (const ProcessRecord& kernel : shard.of(RecordKind::kKernel)) {
@@ -211,7 +211,7 @@ TEST_P(InjectCupti, UnitsNameTheirKernelsAndTheNodesOfGraphs) {
 
 TEST_P(InjectCupti, AWindowOfStepsHoldsTheseSteps) {
   ASSERT_EQ(play("steps", {{"REPRISE_PROFILE_STEPS", "2:4"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::vector<int64_t> kernels;
   for (const uint32_t step : {2U, 3U}) {
     kernels.push_back(static_cast<int64_t>(Round(0, step).time));
@@ -229,7 +229,7 @@ TEST_P(InjectCupti, AWindowOfStepsHoldsTheseSteps) {
 
 TEST_P(InjectCupti, AStepThatIsLeftOutRecordsNoNodesOfItsGraph) {
   ASSERT_EQ(play("left-out-graph"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::vector<int64_t> kernels;
   for (const uint32_t step : {0U, 1U, 2U, 4U, 5U})
     kernels.push_back(static_cast<int64_t>(Round(0, step).time));
@@ -249,7 +249,7 @@ TEST_P(InjectCupti, TheProgramsProfilerRangeIsAWindow) {
 
 TEST_P(InjectCupti, ARefusedSubscriptionIsSaid) {
   ASSERT_EQ(play("records", {{"FAKE_CUPTI_REFUSE", "39"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_TRUE(shard.records.empty());
   const std::string note = shard.notes.at("cupti");
   EXPECT_NE(note.find(": held by "), std::string::npos) << note;
@@ -277,7 +277,7 @@ TEST_P(InjectCupti, SharesWithAnotherToolWhereCuptiCan) {
   ASSERT_EQ(play("records",
                  {{"FAKE_CUPTI_REFUSE", "39"}, {"FAKE_CUPTI_SHARES", "1"}}),
             kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_FALSE(shard.records.empty());
   EXPECT_NE(shard.notes.at("cupti").find(", shared with Nsight Systems"),
             std::string::npos)
@@ -286,7 +286,7 @@ TEST_P(InjectCupti, SharesWithAnotherToolWhereCuptiCan) {
 
 TEST_P(InjectCupti, AMissingDriverIsSaid) {
   ASSERT_EQ(play("records", {{"FAKE_CUPTI_REFUSE", "999"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_TRUE(shard.records.empty());
   const std::string note = shard.notes.at("cupti");
   EXPECT_NE(note.find("CUPTI_ERROR_OF_THE_FAKE (999)"), std::string::npos);
@@ -295,14 +295,14 @@ TEST_P(InjectCupti, AMissingDriverIsSaid) {
 
 TEST_P(InjectCupti, AKilledProgramLeavesWhatWasFlushed) {
   EXPECT_EQ(play("killed"), SIGKILL);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.of(RecordKind::kKernel).size(), 100U);
   EXPECT_TRUE(shard.end.is_null());
 }
 
 TEST_P(InjectCupti, AKilledProgramWhoseQueueWasNeverEmptyLosesABufferAtMost) {
   EXPECT_EQ(play("busy"), SIGKILL);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   // The queue may lie over two buffers of 64 KiB; a kernel has 160 bytes or
   // more in every version.
   constexpr size_t kHeld = fake::kQueuedKernels + 2 * (size_t{64} << 10) / 160;
@@ -313,14 +313,14 @@ TEST_P(InjectCupti, AKilledProgramWhoseQueueWasNeverEmptyLosesABufferAtMost) {
 
 TEST_P(InjectCupti, AProgramThatEndsAtOnceLosesNothing) {
   EXPECT_EQ(play("exits-at-once"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.of(RecordKind::kKernel).size(), 100U);
   EXPECT_FALSE(shard.end.is_null());
 }
 
 TEST_P(InjectCupti, AnotherToolGetsItsRecordsAndOursKeepsThem) {
   EXPECT_EQ(play("guest"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::vector<int64_t> kernels;
   for (const uint32_t round : {0U, 1U, 2U, 3U, 4U}) {
     kernels.push_back(static_cast<int64_t>(Round(0, round).time));
@@ -346,7 +346,7 @@ TEST_P(InjectCupti, AForkedWorkerHasAShardOfItsOwn) {
 
 TEST_P(InjectCupti, WithoutOurClockTimesAreShifted) {
   ASSERT_EQ(play("steps", {{"FAKE_CUPTI_NO_CLOCK", "1"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   const std::string note = shard.notes.at("cupti clock");
   const std::string before = "its own, shifted by ";
   ASSERT_TRUE(note.starts_with(before)) << note;
@@ -362,7 +362,7 @@ TEST_P(InjectCupti, WithoutOurClockTimesAreShifted) {
 TEST_P(InjectCupti, AKindThatIsRefusedIsSaid) {
   // Without kind 36, events, waits do not know whom they wait for.
   ASSERT_EQ(play("records", {{"FAKE_CUPTI_REFUSE_KIND", "36"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.notes.at("cupti refused"),
             "kind 36: CUPTI_ERROR_OF_THE_FAKE (27); ");
   const auto waits = shard.of(RecordKind::kSynchronization);

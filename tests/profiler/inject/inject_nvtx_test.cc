@@ -17,7 +17,7 @@ class InjectNvtx : public testing::TestWithParam<const char*> {
 
 constexpr int kStatus7 = 7 << 8;
 
-std::vector<std::string> names(const ProcessShardContents& shard,
+std::vector<std::string> names(const StrictShardContents& shard,
                                RecordKind kind) {
   std::vector<std::string> all;
   for (const ProcessRecord& record : shard.of(kind)) {
@@ -28,7 +28,7 @@ std::vector<std::string> names(const ProcessShardContents& shard,
 
 TEST_P(InjectNvtx, RangesAndMarksOfAllKinds) {
   ASSERT_EQ(play("ranges"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   std::map<std::string, ProcessRecord> ranges;
   for (const ProcessRecord& record : shard.of(RecordKind::kRange)) {
     EXPECT_TRUE(ranges.emplace(shard.name(record), record).second);
@@ -63,7 +63,7 @@ TEST_P(InjectNvtx, RangesAndMarksOfAllKinds) {
 
 TEST_P(InjectNvtx, DeeperRangesThanThereIsRoomForAreCounted) {
   ASSERT_EQ(play("deep"), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.of(RecordKind::kRange).size(), 64U);
   EXPECT_EQ(shard.lost("nvtx nested too deep"), 6U);
 }
@@ -96,14 +96,14 @@ TEST_P(InjectNvtx, AForkedWorkerHasAShardOfItsOwn) {
 
 TEST_P(InjectNvtx, AKilledProgramLeavesWhatTheWriterHasAppended) {
   EXPECT_EQ(play("killed"), SIGKILL);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_EQ(shard.of(RecordKind::kRange).size(), 10U);
   EXPECT_TRUE(shard.end.is_null());
 }
 
 TEST_P(InjectNvtx, AWindowThatNeverOpenedIsSaid) {
   ASSERT_EQ(play("ranges", {{"REPRISE_PROFILE_STEPS", "2:4"}}), kStatus7);
-  const ProcessShardContents shard = host_.only_shard();
+  const StrictShardContents shard = host_.only_shard();
   EXPECT_TRUE(shard.records.empty());
   EXPECT_EQ(shard.notes.at("window"),
             "steps 2:4: never came, no step mark or range was in them");

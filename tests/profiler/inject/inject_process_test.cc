@@ -21,7 +21,7 @@ TEST_F(InjectProcess, RecordsThatItRan) {
             exited(0));
   const auto shards = host_.shards();
   ASSERT_EQ(shards.size(), 1U);
-  const ProcessShardContents& shard = shards.begin()->second;
+  const StrictShardContents& shard = shards.begin()->second;
   const auto process = shard.header.at("process").get<int64_t>();
   const auto host = shard.header.at("host").get<std::string>();
   EXPECT_EQ(shards.begin()->first,

@@ -36,7 +36,7 @@ int run_host(const std::filesystem::path& directory,
   return status;
 }
 
-ProcessShardContents only_shard(const std::filesystem::path& directory) {
+StrictShardContents only_shard(const std::filesystem::path& directory) {
   auto shards = read_shard_directory(directory);
   if (shards.size() != 1) throw std::runtime_error("not one shard");
   return shards.begin()->second;

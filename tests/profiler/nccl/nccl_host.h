@@ -39,6 +39,6 @@ int run_host(const std::filesystem::path& directory,
              const std::function<int()>& host);
 
 /// The only shard of a directory.
-ProcessShardContents only_shard(const std::filesystem::path& directory);
+StrictShardContents only_shard(const std::filesystem::path& directory);
 
 }  // namespace reprise

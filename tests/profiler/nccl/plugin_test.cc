@@ -33,7 +33,7 @@ constexpr const char* kNoTimer =
 /// The records of a shard by the call that they belong to.
 class CallsOfShard {
  public:
-  explicit CallsOfShard(const ProcessShardContents& shard) {
+  explicit CallsOfShard(const StrictShardContents& shard) {
     for (const ProcessRecord& record : shard.records) {
       if (record.kind == RecordKind::kRange) {
         ranges_[record.correlation] = record;
@@ -73,7 +73,7 @@ class NcclPlugin : public testing::TestWithParam<int> {
         directory_.path(),
         {{"FAKE_NCCL_PROFILER_VERSION", std::to_string(GetParam())}}, host);
   }
-  ProcessShardContents shard() const { return only_shard(directory_.path()); }
+  StrictShardContents shard() const { return only_shard(directory_.path()); }
   bool has_api() const { return GetParam() >= 5; }
 
   void expect_call(const CallsOfShard& calls, const Call& script, size_t thread,
@@ -86,7 +86,7 @@ class NcclPlugin : public testing::TestWithParam<int> {
                        const Call& script, size_t i) const;
 
   ScratchDirectory directory_;
-  ProcessShardContents shard_;
+  StrictShardContents shard_;
 };
 
 void NcclPlugin::expect_ranges(const CallsOfShard& calls,
@@ -242,7 +242,7 @@ TEST_P(NcclPlugin, GivesNoHandleWhenItIsFullAndCountsThat) {
       }),
       0);
   EXPECT_EQ(*given, NcclEventPool::kPlaces);
-  const ProcessShardContents left = shard();
+  const StrictShardContents left = shard();
   EXPECT_EQ(left.records.size(), NcclEventPool::kPlaces);
   EXPECT_EQ(left.end["lost"], json({{kFull, kMore + 1}}));
 }
@@ -268,7 +268,7 @@ TEST_P(NcclPlugin, SaysWhoseEventAForeignParentIs) {
               return 0;
             }),
             0);
-  const ProcessShardContents left = shard();
+  const StrictShardContents left = shard();
   const auto steps = left.of(RecordKind::kNetworkStep);
   ASSERT_EQ(steps.size(), 3U);  // Step, its wait, the operation.
   for (const ProcessRecord& record : steps) {
@@ -304,7 +304,7 @@ TEST_P(NcclPlugin, TakesWhatNcclGetsWrong) {
               return none ? 0 : 1;
             }),
             0);
-  const ProcessShardContents left = shard();
+  const StrictShardContents left = shard();
   EXPECT_EQ(left.of(RecordKind::kRange).size(), 1U);
   const auto steps = left.of(RecordKind::kNetworkStep);
   ASSERT_EQ(steps.size(), 2U);

@@ -87,8 +87,8 @@ class Player {
 
 class NcclPluginWindow : public testing::TestWithParam<int> {
  protected:
-  ProcessShardContents play(const std::function<int()>& host,
-                            const char* steps = "2:4") {
+  StrictShardContents play(const std::function<int()>& host,
+                           const char* steps = "2:4") {
     const int status =
         run_host(directory_.path(),
                  {{"FAKE_NCCL_PROFILER_VERSION", std::to_string(GetParam())},
@@ -101,7 +101,7 @@ class NcclPluginWindow : public testing::TestWithParam<int> {
 };
 
 /// Bytes of the calls of a shard (four for each element), in their order.
-std::vector<int64_t> bytes_of(const ProcessShardContents& shard) {
+std::vector<int64_t> bytes_of(const StrictShardContents& shard) {
   std::vector<int64_t> bytes;
   for (const ProcessRecord& call : shard.of(RecordKind::kCollective)) {
     bytes.push_back(call.bytes);
@@ -117,7 +117,7 @@ void call_and_run(Player& player, uint64_t count) {
 }
 
 TEST_P(NcclPluginWindow, HoldsTheCallsThatStartInIt) {
-  const ProcessShardContents shard = play([] {
+  const StrictShardContents shard = play([] {
     Player player;
     call_and_run(player, 1);
     is_open = 1;
@@ -145,7 +145,7 @@ TEST_P(NcclPluginWindow, HoldsTheCallsThatStartInIt) {
 // Version 4 does not say what is captured, but tells of each replay.
 TEST_P(NcclPluginWindow, KeepsWhatGraphsCaptureBeforeIt) {
   if (GetParam() < 5) GTEST_SKIP() << "version 4 does not say it";
-  const ProcessShardContents shard = play([] {
+  const StrictShardContents shard = play([] {
     Player player;
     const auto apis = player.call({1, 2}, true);
     const auto captured = player.launch({1, 2}, apis);
@@ -186,7 +186,7 @@ TEST_P(NcclPluginWindow, KeepsWhatGraphsCaptureBeforeIt) {
 }
 
 TEST_P(NcclPluginWindow, HasNoLimitsUnlessTheyAreAskedFor) {
-  const ProcessShardContents shard = play(
+  const StrictShardContents shard = play(
       [] {
         Player player;
         call_and_run(player, 1);

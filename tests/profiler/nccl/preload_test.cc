@@ -55,7 +55,7 @@ const std::vector<std::string> kOpening = {REPRISE_TEST_OPENING_HOST,
                                            REPRISE_TEST_MODULE};
 
 /// The calls of one rank of one communicator, in their order.
-std::vector<ProcessRecord> calls_of(const ProcessShardContents& shard,
+std::vector<ProcessRecord> calls_of(const StrictShardContents& shard,
                                     const std::string& communicator, int rank) {
   std::vector<ProcessRecord> calls;
   for (const ProcessRecord& record : shard.of(RecordKind::kCollective)) {
@@ -67,7 +67,7 @@ std::vector<ProcessRecord> calls_of(const ProcessShardContents& shard,
   return calls;
 }
 
-std::string communicator_named(const ProcessShardContents& shard,
+std::string communicator_named(const StrictShardContents& shard,
                                const std::string& name) {
   for (const ProcessRecord& record : shard.of(RecordKind::kCollective)) {
     const json info = shard.info(record);
@@ -97,7 +97,7 @@ constexpr std::array kExpected = {
     Expected{"Send", 24, -1, "ncclFloat64", -1},
     Expected{"Recv", 24, -1, "ncclFloat64", -1}};
 
-void expect_calls_of_rank(const ProcessShardContents& shard, int rank) {
+void expect_calls_of_rank(const StrictShardContents& shard, int rank) {
   const auto calls = calls_of(shard, communicator_named(shard, "grads"), rank);
   ASSERT_EQ(calls.size(), kExpected.size());
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -121,7 +121,7 @@ void expect_calls_of_rank(const ProcessShardContents& shard, int rank) {
   }
 }
 
-void expect_groups(const ProcessShardContents& shard) {
+void expect_groups(const StrictShardContents& shard) {
   std::map<int64_t, ProcessRecord> groups;
   for (const ProcessRecord& range : shard.of(RecordKind::kRange)) {
     EXPECT_EQ(shard.name(range), "ncclGroup");
@@ -141,7 +141,7 @@ void expect_groups(const ProcessShardContents& shard) {
 
 // Besides "grads": its part, whose ranks are turned round, and two pairs on one
 // thread, each with one sum of one s32 that is the first of its communicator.
-void expect_other_communicators(const ProcessShardContents& shard) {
+void expect_other_communicators(const StrictShardContents& shard) {
   std::map<std::string, std::set<int>> ranks;
   for (const ProcessRecord& record : shard.of(RecordKind::kCollective)) {
     const json info = shard.info(record);
@@ -159,7 +159,7 @@ void expect_other_communicators(const ProcessShardContents& shard) {
 
 class NcclPreload : public testing::Test {
  protected:
-  ProcessShardContents shard() const { return only_shard(directory_.path()); }
+  StrictShardContents shard() const { return only_shard(directory_.path()); }
   ScratchDirectory directory_;
 };
 
@@ -170,7 +170,7 @@ TEST_F(NcclPreload, RecordsEveryCallAndChangesNone) {
   const Ended recorded = run_program(kLinked, directory_.path(), kPreloaded);
   EXPECT_EQ(recorded.status, plain.status);
   EXPECT_EQ(recorded.output, plain.output);
-  const ProcessShardContents left = shard();
+  const StrictShardContents left = shard();
   EXPECT_EQ(left.header["source"], "nccl");
   for (const int rank : {0, 1}) expect_calls_of_rank(left, rank);
   expect_groups(left);
@@ -197,7 +197,7 @@ TEST_F(NcclPreload, LeavesTheRecordToThePluginWhereThereIsOne) {
   const Ended recorded = run_program(kLinked, directory_.path(), both);
   EXPECT_EQ(recorded.status, plain.status);
   EXPECT_EQ(recorded.output, plain.output);
-  const ProcessShardContents left = shard();  // Exactly one.
+  const StrictShardContents left = shard();  // Exactly one.
   EXPECT_EQ(left.of(RecordKind::kCollective).size(), 24U);
   EXPECT_EQ(left.of(RecordKind::kDeviceTimer).size(), 48U);
 }

@@ -77,7 +77,7 @@ TEST(MatrixProduct, RefusesMatricesWithoutAUnitStride) {
   EXPECT_EQ(product.error().kind, ErrorKind::kUnsupported);
 }
 
-struct Case {
+struct DotCase {
   std::vector<int64_t> batch;
   int64_t m, n, k;
   std::vector<size_t> lhs, rhs, out;  ///< Memory orders.
@@ -164,10 +164,10 @@ float product_at(const DotSpec& spec, const Operand& lhs, const Operand& rhs,
   return sum;
 }
 
-class Cublas : public testing::TestWithParam<Case> {};
+class Cublas : public testing::TestWithParam<DotCase> {};
 
 TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
-  const Case& c = GetParam();
+  const DotCase& c = GetParam();
   const auto with = [&](int64_t rows, int64_t columns) {
     std::vector<int64_t> dimensions = c.batch;
     dimensions.push_back(rows);
@@ -221,32 +221,32 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
   }
 }
 
-Case batched(PrimitiveType type, bool gives_f32 = false) {
+DotCase batched(PrimitiveType type, bool gives_f32 = false) {
   return {{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}, type, gives_f32};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Cublas,
     testing::Values(
-        Case{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}},
-        Case{{}, 64, 32, 48, {1, 0}, {0, 1}, {0, 1}},
-        Case{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}},
-        Case{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}},
-        Case{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}},
-        Case{{}, 64, 1, 48, {0, 1}, {0, 1}, {0, 1}},
-        Case{{}, 1, 32, 48, {0, 1}, {0, 1}, {0, 1}},
-        Case{{}, 64, 32, 1, {0, 1}, {0, 1}, {0, 1}},
-        Case{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}},
-        Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 2, 1, 3}, {0, 1, 2, 3}},
-        Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}},
-        Case{{3, 4}, 16, 16, 8, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 3, 1, 2}},
-        Case{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}, PrimitiveType::kBF16},
+        DotCase{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}},
+        DotCase{{}, 64, 32, 48, {1, 0}, {0, 1}, {0, 1}},
+        DotCase{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}},
+        DotCase{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}},
+        DotCase{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}},
+        DotCase{{}, 64, 1, 48, {0, 1}, {0, 1}, {0, 1}},
+        DotCase{{}, 1, 32, 48, {0, 1}, {0, 1}, {0, 1}},
+        DotCase{{}, 64, 32, 1, {0, 1}, {0, 1}, {0, 1}},
+        DotCase{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}},
+        DotCase{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 2, 1, 3}, {0, 1, 2, 3}},
+        DotCase{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}},
+        DotCase{{3, 4}, 16, 16, 8, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 3, 1, 2}},
+        DotCase{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}, PrimitiveType::kBF16},
         batched(PrimitiveType::kBF16), batched(PrimitiveType::kBF16, true),
         batched(PrimitiveType::kF16), batched(PrimitiveType::kF16, true),
         batched(PrimitiveType::kF64)));
 
 struct EpilogueCase {
-  Case dot;
+  DotCase dot;
   bool bias = false, accumulate = false, relu = false;
   float alpha = 1;
 };
@@ -255,7 +255,7 @@ class CublasEpilogue : public testing::TestWithParam<EpilogueCase> {};
 
 TEST_P(CublasEpilogue, EqualsTheDefinition) {
   const EpilogueCase& e = GetParam();
-  const Case& c = e.dot;
+  const DotCase& c = e.dot;
   const auto with = [&](int64_t rows, int64_t columns) {
     std::vector<int64_t> dimensions = c.batch;
     dimensions.push_back(rows);
@@ -309,12 +309,13 @@ TEST_P(CublasEpilogue, EqualsTheDefinition) {
   EXPECT_EQ(fake_cuda_live_objects(), 0);
 }
 
-const Case kRows{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}};
-const Case kTurned{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}};
-const Case kOneRow{{}, 1, 32, 48, {0, 1}, {0, 1}, {0, 1}};
-const Case kColumns{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}};
-const Case kBatch{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}};
-const Case kLoop{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}};
+const DotCase kRows{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}};
+const DotCase kTurned{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}};
+const DotCase kOneRow{{}, 1, 32, 48, {0, 1}, {0, 1}, {0, 1}};
+const DotCase kColumns{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}};
+const DotCase kBatch{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}};
+const DotCase kLoop{{3, 4},       16,           16,          8,
+                    {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}};
 INSTANTIATE_TEST_SUITE_P(
     Epilogues, CublasEpilogue,
     testing::Values(

@@ -14,17 +14,17 @@
 namespace reprise {
 namespace {
 
-struct Case {
+struct ProgramCase {
   const char* program;
   int32_t steps;
   uint64_t seeds;
 };
 
-class ProgramOnDevice : public testing::TestWithParam<Case> {};
+class ProgramOnDevice : public testing::TestWithParam<ProgramCase> {};
 
 // Kernels are the CPU's code and dots its library, so the bits are the same.
 TEST_P(ProgramOnDevice, GivesTheBitsOfTheCpu) {
-  const Case& c = GetParam();
+  const ProgramCase& c = GetParam();
   const Result<TestProgram> program = load_test_program(c.program);
   ASSERT_TRUE(program) << program.error().message;
   const auto host = make_test_run(*program, identity_plan(program->module, 1));
@@ -49,12 +49,12 @@ TEST_P(ProgramOnDevice, GivesTheBitsOfTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, ProgramOnDevice,
-                         testing::Values(Case{"mlp.1", 3, 4},
-                                         Case{"gpt.1", 2, 2}));
+                         testing::Values(ProgramCase{"mlp.1", 3, 4},
+                                         ProgramCase{"gpt.1", 2, 2}));
 
 /// All-reduces of two ranks of this process, on the device's streams and in its
 /// graphs: each publishes its operand, then adds the other's once it is there.
-struct Pair {
+struct SharedExchanges {
   struct Exchange {
     std::vector<float> operands[2];
     uint64_t published[2] = {0, 0}, consumed[2] = {0, 0};
@@ -65,7 +65,7 @@ struct Pair {
 /// One rank's side of one exchange, as its stream's work sees it. The fake
 /// driver's lock is held.
 struct Side {
-  Pair::Exchange* exchange = nullptr;
+  SharedExchanges::Exchange* exchange = nullptr;
   int rank = 0;
   float* data = nullptr;
   size_t elements = 0;
@@ -89,7 +89,8 @@ struct Side {
 
 class PairCommunicator : public DeviceCommunicator {
  public:
-  PairCommunicator(Pair& pair, int rank) : pair_(pair), rank_(rank) {}
+  PairCommunicator(SharedExchanges& shared, int rank)
+      : shared_(shared), rank_(rank) {}
   Status attach(DeviceSpan, size_t) override { return {}; }
   Status check(const CollectiveSpec& spec) const override {
     EXPECT_EQ(spec.kind, CollectiveKind::kAllReduce);
@@ -98,8 +99,8 @@ class PairCommunicator : public DeviceCommunicator {
   bool is_host_staged() const override { return false; }
   Status enqueue(const CollectiveSpec& spec, uint64_t, uint64_t data,
                  CUstream_st* stream) override {
-    const Side side{&pair_.exchanges[next_++ % pair_.exchanges.size()], rank_,
-                    reinterpret_cast<float*>(data),
+    const Side side{&shared_.exchanges[next_++ % shared_.exchanges.size()],
+                    rank_, reinterpret_cast<float*>(data),
                     static_cast<size_t>(spec.elements)};
     const auto drop = [](void* made) {
       std::unique_ptr<Side>(static_cast<Side*>(made)).reset();
@@ -124,7 +125,7 @@ class PairCommunicator : public DeviceCommunicator {
   }
 
  private:
-  Pair& pair_;
+  SharedExchanges& shared_;
   int rank_ = 0;
   size_t next_ = 0;
 };
@@ -141,11 +142,11 @@ std::vector<std::vector<std::string>> train_two_on_device(
     const TestProgram& program, const Plan& plan, bool graph, int32_t steps) {
   // Compiles: then no rank waits for another's compiler.
   EXPECT_TRUE(make_test_run(program, plan));
-  Pair pair;
-  pair.exchanges.resize(collectives_of(program, plan));
+  SharedExchanges shared;
+  shared.exchanges.resize(collectives_of(program, plan));
   std::vector<std::vector<std::string>> digests(2);
   on_two_threads([&](int rank) {
-    PairCommunicator communicator(pair, rank);
+    PairCommunicator communicator(shared, rank);
     const auto trained =
         train_on_device(program, plan, graph, steps, rank, communicator);
     ASSERT_TRUE(trained) << trained.error().message;

@@ -23,9 +23,9 @@ DotSpec dot_of(int64_t m, int64_t n, int64_t k) {
 }
 
 /// Two ranks, one after the other: what rank 0 tells, rank 1 hears.
-class Pair : public ProcessGroup {
+class RankAfterRank : public ProcessGroup {
  public:
-  explicit Pair(int rank, std::string told = {})
+  explicit RankAfterRank(int rank, std::string told = {})
       : rank_(rank), told_(std::move(told)) {}
   int rank() const override { return rank_; }
   int size() const override { return 2; }
@@ -47,9 +47,9 @@ class Pair : public ProcessGroup {
 };
 
 /// One rank's device with dots of two shapes on it.
-class Rank {
+class DotRank {
  public:
-  Rank() {
+  DotRank() {
     context_ = *DeviceContext::open(0);
     library_ = *CublasLibrary::create(driver(), {.workspace_bytes = 1 << 16});
     stream_ = *make_stream(driver(), /*urgent=*/false);
@@ -110,7 +110,7 @@ class DotAlgorithmsTest : public testing::Test {
 
 TEST_F(DotAlgorithmsTest, TakeTheFastestThatTheLibraryOffers) {
   offer({90'000, 50'000, 20'000, 70'000});
-  Rank rank;
+  DotRank rank;
   const auto group = make_single_process_group();
   EXPECT_EQ(rank.choose(*group, cache()).timed, 2);
   offer({90'000, 50'000, 20'000, 70'000});
@@ -120,7 +120,7 @@ TEST_F(DotAlgorithmsTest, TakeTheFastestThatTheLibraryOffers) {
 
 TEST_F(DotAlgorithmsTest, KeepTheFirstWhereAnotherIsHardlyFaster) {
   offer({50'000, 49'900, 49'800});
-  Rank rank;
+  DotRank rank;
   const auto group = make_single_process_group();
   rank.choose(*group, cache());
   offer({50'000, 49'900, 49'800});
@@ -131,10 +131,10 @@ TEST_F(DotAlgorithmsTest, KeepTheFirstWhereAnotherIsHardlyFaster) {
 TEST_F(DotAlgorithmsTest, AreTimedOnceAShape) {
   offer({90'000, 50'000});
   const auto group = make_single_process_group();
-  EXPECT_EQ(Rank().choose(*group, cache()).timed, 2);
+  EXPECT_EQ(DotRank().choose(*group, cache()).timed, 2);
   // Had it timed them again it would take the first.
   offer({50'000, 90'000});
-  Rank rank;
+  DotRank rank;
   EXPECT_EQ(rank.choose(*group, cache()).timed, 0);
   EXPECT_EQ(fake_cublas_launches(0), 0U);
   rank.multiply();
@@ -143,7 +143,7 @@ TEST_F(DotAlgorithmsTest, AreTimedOnceAShape) {
 
 TEST_F(DotAlgorithmsTest, OneThatIsRefusedWhenUsedGivesWayToTheNext) {
   offer({90'000, 50'000, 20'000}, /*refused=*/2);
-  Rank rank;
+  DotRank rank;
   const auto group = make_single_process_group();
   rank.choose(*group, cache());
   rank.multiply();
@@ -155,10 +155,10 @@ TEST_F(DotAlgorithmsTest, OneThatIsRefusedWhenUsedGivesWayToTheNext) {
 
 TEST_F(DotAlgorithmsTest, AreRankZerosOnAllRanks) {
   offer({90'000, 50'000});
-  Pair zero(0);
-  EXPECT_EQ(Rank().choose(zero, cache()).timed, 2);
-  Pair one(1, zero.told());
-  Rank rank;
+  RankAfterRank zero(0);
+  EXPECT_EQ(DotRank().choose(zero, cache()).timed, 2);
+  RankAfterRank one(1, zero.told());
+  DotRank rank;
   offer({50'000, 90'000});
   EXPECT_EQ(rank.choose(one, "").timed, 0);
   rank.multiply();
@@ -168,12 +168,12 @@ TEST_F(DotAlgorithmsTest, AreRankZerosOnAllRanks) {
 
 TEST_F(DotAlgorithmsTest, OfAnotherDeviceOrVersionAreNotTaken) {
   offer({90'000, 50'000});
-  Pair zero(0);
-  Rank().choose(zero, cache());
+  RankAfterRank zero(0);
+  DotRank().choose(zero, cache());
   std::string other = zero.told();
   other[0] = other[0] == '0' ? '1' : '0';
-  Pair one(1, other);
-  Rank rank;
+  RankAfterRank one(1, other);
+  DotRank rank;
   rank.choose(one, "");
   offer({90'000, 50'000});
   rank.multiply();
@@ -182,7 +182,7 @@ TEST_F(DotAlgorithmsTest, OfAnotherDeviceOrVersionAreNotTaken) {
 
 TEST_F(DotAlgorithmsTest, AreNotTimedWithoutMemoryForIt) {
   offer({90'000, 50'000});
-  Rank rank;
+  DotRank rank;
   const auto group = make_single_process_group();
   fake_cuda_fail("cuMemAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
   const DotAlgorithms chosen = rank.choose(*group, cache());

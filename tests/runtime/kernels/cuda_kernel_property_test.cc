@@ -16,11 +16,6 @@
 namespace reprise {
 namespace {
 
-int environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
-
 struct Case {
   size_t module = 0;
   uint64_t seed = 0;
@@ -28,8 +23,8 @@ struct Case {
 };
 
 TEST(CudaKernelProperty, TwinsComputeWhatTheInterpreterComputes) {
-  const int graphs = environment("REPRISE_PROPERTY_GRAPHS", 40);
-  const int first = environment("REPRISE_PROPERTY_SEED", 1);
+  const int graphs = number_from_environment("REPRISE_PROPERTY_GRAPHS", 40);
+  const int first = number_from_environment("REPRISE_PROPERTY_SEED", 1);
   std::map<StageMapping, int> mappings;
   int in_place = 0, workspaces = 0;
   std::vector<Module> modules;

@@ -2,7 +2,6 @@
 // ops compute one by one, compiled and interpreted, in place or not.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "data/hlo/hlo.h"
@@ -15,11 +14,6 @@
 
 namespace reprise {
 namespace {
-
-int environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 /// Runs a kernel with each output in the memory of an input where that is safe;
 /// true if any.
@@ -73,7 +67,7 @@ void run_in_pieces(const Kernel& kernel, KernelFunction function,
   }
 }
 
-struct Group {
+struct CutGroup {
   uint64_t seed = 0;
   std::vector<InstructionId> ops;
   Kernel kernel;
@@ -81,7 +75,7 @@ struct Group {
 
 class KernelProperty : public testing::Test {
  protected:
-  void check(const Module& module, const Group& group, const Memory& want,
+  void check(const Module& module, const CutGroup& group, const Memory& want,
              KernelFunction function) {
     Memory memory = want;
     if (function != nullptr && kernel_iterations(group.kernel) > 2) {
@@ -104,13 +98,13 @@ class KernelProperty : public testing::Test {
 };
 
 TEST_F(KernelProperty, AcceptedGroupsComputeWhatTheirOpsCompute) {
-  const int graphs = environment("REPRISE_PROPERTY_GRAPHS", 60);
-  const int first = environment("REPRISE_PROPERTY_SEED", 1);
+  const int graphs = number_from_environment("REPRISE_PROPERTY_GRAPHS", 60);
+  const int first = number_from_environment("REPRISE_PROPERTY_SEED", 1);
   int accepted = 0, refused = 0, in_place = 0;
   for (int round = 0; round < graphs; round += 20) {
     std::vector<Module> modules;
     std::vector<Memory> values;
-    std::vector<std::pair<size_t, Group>> groups;
+    std::vector<std::pair<size_t, CutGroup>> groups;
     std::vector<Kernel> kernels;
     for (int i = round; i < std::min(round + 20, graphs); ++i) {
       const uint64_t seed = static_cast<uint64_t>(first + i);
@@ -118,7 +112,7 @@ TEST_F(KernelProperty, AcceptedGroupsComputeWhatTheirOpsCompute) {
       Result<Module> module = parse_hlo(random_graph(seed, 24));
       ASSERT_TRUE(module) << module.error().message << random_graph(seed, 24);
       for (int g = 0; g < 12; ++g) {
-        Group group;
+        CutGroup group;
         group.seed = seed;
         group.ops = random_group(*module, 2 + generator() % 9, generator);
         Result<Kernel> kernel =

@@ -1,6 +1,7 @@
 #include "tests/runtime/kernels/random_graph.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "data/hlo/opcode.h"
@@ -248,6 +249,11 @@ class GraphBuilder {
 };
 
 }  // namespace
+
+int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
 
 std::string random_graph(uint64_t seed, int ops) {
   return GraphBuilder(seed, ops).build();

@@ -11,6 +11,10 @@
 
 namespace reprise {
 
+/// How many graphs, and from which seed on: the variable's number, else
+/// `otherwise`.
+int number_from_environment(const char* name, int otherwise);
+
 /// HLO text of a graph of about `ops` f32 ops over related shapes: elementwise,
 /// broadcast, reduce, transpose, reshape, slice, pad, concatenate, reverse,
 /// select, gather, scatter.
