@@ -146,6 +146,11 @@ Status ModuleText::write_header() {
   write_aliases();
   write_donors();
   if (const Status written = write_layout(); !written) return written;
+  const ProtoMessage devices(module_.bytes(15));
+  if (const int64_t count = devices.integer(1); count > 1)
+    out_ += fmt::format(", replica_count={}", count);
+  if (const int64_t count = devices.integer(2); count > 1)
+    out_ += fmt::format(", num_partitions={}", count);
   const std::string frontend = frontend_attributes_text(module_.bytes(19));
   if (!frontend.empty()) out_ += ", frontend_attributes=" + frontend;
   out_ += "\n";
