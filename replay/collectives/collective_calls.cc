@@ -14,6 +14,7 @@
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
 #include "replay/collectives/message_peer.h"
+#include "replay/collectives/program_groups.h"
 #include "replay/collectives/stream_groups.h"
 
 namespace reprise {
@@ -398,6 +399,7 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   result.communicators = std::move(communicators_);
   result.groups = std::move(groups_);
   result.ranks = trace.frame().ranks.size();
+  take_program_groups(result, trace.frame().ranks);
   CallRepair(result).run();
   if (share_a_clock(trace.frame().ranks)) infer_groups(result);
   infer_stream_groups(result);

@@ -16,12 +16,14 @@
 #include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_launch_lanes.h"
 #include "data/formats/xplane/xplane_names.h"
+#include "data/formats/xplane/xplane_operations.h"
 #include "data/trace/epoch.h"
 
 namespace reprise {
 namespace {
 
 constexpr std::string_view kDevicePrefix = "/device:";
+constexpr std::string_view kBesideLine = "Async XLA Ops";
 /// Threads beyond so many share one row: a file of garbage has millions.
 constexpr size_t kMostThreads = 1 << 16;
 /// A host has a few devices, and its profiler says little.
@@ -117,6 +119,7 @@ void XplaneImport::look_at(Device& device) {
     const XplaneLine line = decode_xplane_line(bytes);
     if (line.events == 0) continue;
     operations = operations || line.name == "XLA Ops";
+    device.beside = device.beside || line.name == kBesideLine;
     if (!line.name.starts_with("Stream")) continue;
     device.streams = true;
     XplaneEvents events(line);
@@ -187,9 +190,9 @@ XplaneImport::LineKind XplaneImport::kind_of(const Device& device,
   if (line.starts_with("Stream")) return LineKind::kWork;
   if (line == "Steps") return LineKind::kSteps;
   if (line == "XLA Modules") return LineKind::kAnnotation;
-  const bool operations = line == "XLA Ops" || line == "Async XLA Ops";
-  if (!operations) return LineKind::kDerived;
-  return device.streams ? LineKind::kAnnotation : LineKind::kWork;
+  if (line != "XLA Ops" && line != kBesideLine) return LineKind::kDerived;
+  if (device.streams) return LineKind::kAnnotation;
+  return line == kBesideLine ? LineKind::kBeside : LineKind::kWork;
 }
 
 void XplaneImport::read_device(const Device& device) {
@@ -219,8 +222,8 @@ void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
     row.event.stream = stream;
     if (kind == LineKind::kSteps) {
       add_step(device.rank, row);
-    } else if (kind == LineKind::kWork) {
-      add_work(device, row);
+    } else if (kind == LineKind::kWork || kind == LineKind::kBeside) {
+      add_work(device, kind, row);
     } else {
       row.event.kind = EventKind::kAnnotation;
       row.event.correlation = -1;
@@ -243,18 +246,19 @@ uint32_t XplaneImport::add_stream(const Device& device,
                             .number = xplane_stream(line.name)});
 }
 
-void XplaneImport::add_work(const Device& device, XplaneRow& row) {
-  row.event.kind = device.streams ? xplane_work_kind(row) : EventKind::kCompute;
-  if (!device.streams && is_hlo_container(row.name)) {
-    // Its operations stand beside it.
-    row.event.kind = EventKind::kAnnotation;
-  } else if (row.event.kind == EventKind::kCompute) {
-    describe_collective(row);
-    ++report_.kernels;
-    if (row.event.kind == EventKind::kCollective) ++report_.collectives;
-  } else {
+void XplaneImport::add_work(const Device& device, LineKind line,
+                            XplaneRow& row) {
+  XplaneOperation work{.kind = xplane_work_kind(row)};
+  if (!device.streams)
+    work = xplane_operation(row, line == LineKind::kBeside, device.beside);
+  row.event.kind = work.kind;
+  if (work.kind != EventKind::kCompute)
     row.event.bytes = xplane_moved_bytes(row);
-  }
+  else if (work.whole)
+    describe_collective(row);
+  report_.kernels += row.event.kind == EventKind::kCompute ||
+                     row.event.kind == EventKind::kCollective;
+  report_.collectives += row.event.kind == EventKind::kCollective;
   const std::string attributes = xplane_attributes(row.stats);
   if (!attributes.empty()) {
     row.event.attributes =
@@ -272,17 +276,19 @@ void XplaneImport::describe_collective(XplaneRow& row) {
   const bool has_op = row.stats.has(XplaneStat::kHloOp);
   const std::string_view op =
       has_op ? row.stats.text(XplaneStat::kHloOp) : row.name;
-  const auto kind = collective_of_hlo_name(op);
-  // A fusion may be named after a collective, and its kernel is none.
-  const bool operation = kind && !row.stats.has(XplaneStat::kKernelDetails);
-  if (!kernel && !operation) return;
+  const auto kind = collective_of_hlo_name(has_op ? op : xplane_opcode(row));
+  const XplaneCollective* known =
+      modules_.find(row.stats.text(XplaneStat::kHloModule),
+                    row.stats.number(XplaneStat::kProgram, -1), op);
+  // A fusion may be named after a collective, and its kernel is none; and a
+  // collective after what JAX calls it ("psum.3").
+  const bool operation = known != nullptr || kind;
+  if (!kernel && (!operation || row.stats.has(XplaneStat::kKernelDetails)))
+    return;
   row.event.kind = EventKind::kCollective;
   CollectiveInfo info;
   if (kernel) info = describe_nccl_kernel(std::string(row.name));
   if (kind && *kind != CollectiveKind::kUnknown) info.kind = *kind;
-  const XplaneCollective* known =
-      modules_.find(row.stats.text(XplaneStat::kHloModule),
-                    row.stats.number(XplaneStat::kProgram, -1), op);
   if (known != nullptr) {
     info = known->info;
     row.event.bytes = known->bytes;

@@ -40,10 +40,12 @@ class XplaneImport {
     std::string_view name;  ///< "GPU:4"
     bool streams = false;   ///< Has events on streams.
     bool kernels = false;   ///< Of which one is a kernel.
+    bool beside = false;    ///< Has a line of what runs beside operations.
     uint32_t rank = 0;
   };
   enum class LineKind {
     kWork,        ///< What ran, when.
+    kBeside,      ///< What ran beside operations.
     kAnnotation,  ///< Spans over the work: programs; ops, beside streams.
     kSteps,
     kDerived,  ///< The same time told otherwise: "TensorFlow Name Scope" …
@@ -62,7 +64,7 @@ class XplaneImport {
   void read_device_line(const Device& device, const Xplane& plane,
                         const XplaneLine& line);
   uint32_t add_stream(const Device& device, const XplaneLine& line);
-  void add_work(const Device& device, XplaneRow& row);
+  void add_work(const Device& device, LineKind line, XplaneRow& row);
   void describe_collective(XplaneRow& row);
   void add_step(uint32_t rank, const XplaneRow& row);
 

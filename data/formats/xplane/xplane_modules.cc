@@ -6,8 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "data/collective/device_groups.h"
+#include "data/hlo/collective_ranks.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/proto/hlo_proto.h"
+#include "data/io/protobuf.h"
 
 namespace reprise {
 namespace {
@@ -41,6 +44,7 @@ const Instruction* collective_in(const Module& module,
   return &root;
 }
 
+/// What is said of its operands.
 XplaneCollective describe(const Computation& computation,
                           const Instruction& instruction) {
   XplaneCollective collective;
@@ -62,12 +66,56 @@ XplaneCollective describe(const Computation& computation,
     info.input_elements = elements;
     info.type = shape.type;
   }
-  // Of `{}`, one group of all, the size is not known.
-  const auto groups = replica_groups(instruction, 0);
-  if (groups && !groups->empty() && !groups->front().empty()) {
-    info.group_size = static_cast<int64_t>(groups->front().size());
-  }
   return collective;
+}
+
+/// `[rank]`: the device that it is, by HloModuleProto's device assignment,
+/// which lists those of each partition by replica; empty where none is stated.
+std::vector<int64_t> assigned_devices(std::string_view proto) {
+  constexpr uint32_t kModule = 1, kAssignment = 15, kPartitions = 3;
+  const ProtoMessage module(ProtoMessage(proto).bytes(kModule));
+  std::vector<std::vector<int64_t>> partitions;
+  for (const std::string_view bytes :
+       ProtoMessage(module.bytes(kAssignment)).all_bytes(kPartitions)) {
+    partitions.push_back(ProtoMessage(bytes).integers(1));
+    if (partitions.back().size() != partitions.front().size()) return {};
+  }
+  std::vector<int64_t> devices;
+  if (partitions.empty()) return devices;
+  for (size_t replica = 0; replica < partitions.front().size(); ++replica) {
+    for (const auto& replicas : partitions)
+      devices.push_back(replicas[replica]);
+  }
+  return devices;
+}
+
+/// The devices of each group; none where they cannot be told. Without an
+/// assignment they are what the text numbers.
+std::vector<std::vector<int64_t>> device_groups(
+    const Module& module, const Instruction& instruction,
+    const std::vector<int64_t>& devices) {
+  if (devices.empty())
+    return replica_groups(instruction, 0)
+        .value_or(std::vector<std::vector<int64_t>>());
+  auto ranks = collective_ranks(module, instruction,
+                                static_cast<int64_t>(devices.size()));
+  if (!ranks) return {};
+  for (std::vector<int64_t>& group : ranks->groups) {
+    for (int64_t& rank : group) {
+      rank = devices[static_cast<size_t>(rank)];
+    }
+    std::sort(group.begin(), group.end());
+  }
+  return std::move(ranks->groups);
+}
+
+/// Who calls together: by size, and by name where they are several groups. Of
+/// `{}`, one group of all, the size may not be known.
+void describe_groups(const std::vector<std::vector<int64_t>>& groups,
+                     CollectiveInfo& info) {
+  if (groups.empty() || groups.front().empty()) return;
+  info.group_size = static_cast<int64_t>(groups.front().size());
+  if (groups.size() > 1) info.communicator = name_of_groups(groups);
 }
 
 }  // namespace
@@ -90,7 +138,7 @@ void XplaneModules::read(const Xplane& plane, TraceSpool& spool,
       if (first_error.empty()) first_error = module.error().message;
       continue;
     }
-    note_collectives(name, *module);
+    note_collectives(name, *module, assigned_devices(bytes));
     spool.add_module(name, print_hlo(*module));
     ++count_;
   }
@@ -100,13 +148,16 @@ void XplaneModules::read(const Xplane& plane, TraceSpool& spool,
 }
 
 void XplaneModules::note_collectives(const std::string& name,
-                                     const Module& module) {
+                                     const Module& module,
+                                     const std::vector<int64_t>& devices) {
   for (const Computation& computation : module.computations) {
     for (const Instruction& instruction : computation.instructions) {
       const Computation* where = &computation;
       const Instruction* found = collective_in(module, instruction, &where);
       if (found == nullptr) continue;
-      collectives_[name][instruction.name] = describe(*where, *found);
+      XplaneCollective collective = describe(*where, *found);
+      describe_groups(device_groups(module, *found, devices), collective.info);
+      collectives_[name][instruction.name] = std::move(collective);
     }
   }
 }
@@ -115,8 +166,15 @@ const XplaneCollective* XplaneModules::find(
     std::string_view module, int64_t program,
     std::string_view instruction) const {
   if (collectives_.empty()) return nullptr;
-  auto in = collectives_.find(fmt::format("{}({})", module, program));
+  const std::string number =
+      fmt::format("({})", static_cast<uint64_t>(program));
+  auto in = collectives_.find(std::string(module) + number);
   if (in == collectives_.end()) in = collectives_.find(module);
+  if (in == collectives_.end() && module.empty()) {
+    in = std::find_if(
+        collectives_.begin(), collectives_.end(),
+        [&](const auto& one) { return one.first.ends_with(number); });
+  }
   if (in == collectives_.end()) return nullptr;
   const auto found = in->second.find(instruction);
   return found == in->second.end() ? nullptr : &found->second;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/formats/reader.h"
 #include "data/formats/xplane/xplane_proto.h"
@@ -29,12 +30,13 @@ class XplaneModules {
   size_t count() const { return count_; }
 
   /// What the program says of an instruction; null if it is no collective or
-  /// not known.
+  /// not known. A module without a name is found by its program's number.
   const XplaneCollective* find(std::string_view module, int64_t program,
                                std::string_view instruction) const;
 
  private:
-  void note_collectives(const std::string& name, const Module& module);
+  void note_collectives(const std::string& name, const Module& module,
+                        const std::vector<int64_t>& devices);
 
   /// "jit_train_step(15)" -> instruction -> collective.
   std::map<std::string, std::map<std::string, XplaneCollective, std::less<>>,

@@ -44,8 +44,10 @@ void take_stats(const Xplane& plane, const std::vector<std::string_view>& stats,
 /// The short name of an op whose name is all of its HLO text.
 std::string_view name_of(const XplaneEventMetadata& metadata) {
   const bool whole = metadata.name.starts_with('%') || metadata.name.empty();
-  return whole && !metadata.display_name.empty() ? metadata.display_name
-                                                 : metadata.name;
+  if (whole && !metadata.display_name.empty()) return metadata.display_name;
+  const size_t type = metadata.name.find(" = ");
+  return whole && type != metadata.name.npos ? metadata.name.substr(1, type - 1)
+                                             : metadata.name;
 }
 
 }  // namespace
@@ -80,6 +82,9 @@ bool read_xplane_row(const Xplane& plane, const XplaneLine& line,
   row.event.end_ns = *end;
   const XplaneEventMetadata* metadata = plane.find(raw.metadata);
   row.name = metadata == nullptr ? "unnamed" : name_of(*metadata);
+  row.text = {};
+  if (metadata != nullptr && metadata->name.starts_with('%'))
+    row.text = metadata->name;
   if (metadata != nullptr) take_stats(plane, metadata->stats, row);
   take_stats(plane, raw.stats, row);
   row.event.correlation =

@@ -42,6 +42,7 @@ class XplaneStats {
 struct XplaneRow {
   Event event;  ///< Its times and correlation.
   std::string_view name;
+  std::string_view text;  ///< All of the op's HLO, where it is named by that.
   XplaneStats stats;
   XplaneEvent raw;
 };

@@ -1,0 +1,137 @@
+#include "replay/collectives/program_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "data/collective/device_groups.h"
+#include "replay/collectives/stream_clocks.h"
+
+namespace reprise {
+namespace {
+
+using RankGroup = std::vector<uint32_t>;
+/// Places in CollectiveCalls::calls, in the order of each rank.
+using CallsOfRanks = std::map<uint32_t, std::vector<uint32_t>>;
+
+class ProgramGroups {
+ public:
+  ProgramGroups(CollectiveCalls& calls, const std::vector<RankInfo>& ranks)
+      : calls_(calls) {
+    for (const RankInfo& rank : ranks)
+      clocks_[rank.rank] = {rank.host, rank.clock_domain};
+  }
+
+  void run() {
+    std::map<int32_t, CallsOfRanks> lists;  // By communicator.
+    for (uint32_t place = 0; place < calls_.calls.size(); ++place) {
+      const CollectiveCall& call = calls_.calls[place];
+      if (call.communicator >= 0 && call.group < 0)
+        lists[call.communicator][call.rank].push_back(place);
+    }
+    for (const auto& [communicator, calls] : lists) {
+      const auto groups =
+          groups_named(calls_.communicators[static_cast<size_t>(communicator)]);
+      if (groups) take(*groups, calls);
+    }
+    note();
+  }
+
+ private:
+  void take(const std::vector<RankGroup>& groups, const CallsOfRanks& lists) {
+    const bool hold = std::all_of(
+        groups.begin(), groups.end(),
+        [&](const RankGroup& group) { return can_be_one(group, lists); });
+    for (const RankGroup& group : groups) {
+      int32_t number = -1;
+      for (const uint32_t rank : group) {
+        const auto list = lists.find(rank);
+        if (list == lists.end()) continue;
+        (hold ? taken_ : refused_) += list->second.size();
+        if (hold && number < 0) number = number_of(group);
+        for (const uint32_t place : list->second) {
+          CollectiveCall& call = calls_.calls[place];
+          call.group = number;
+          call.group_size = static_cast<int64_t>(group.size());
+          if (!hold) call.communicator = -1;
+        }
+      }
+    }
+  }
+
+  bool can_be_one(const RankGroup& group, const CallsOfRanks& lists) const {
+    size_t count = 0, apart = 0;
+    for (const uint32_t rank : group) {
+      const auto first = lists.find(group.front());
+      const auto list = lists.find(rank);
+      if (first == lists.end() || list == lists.end() ||
+          first->second.size() != list->second.size() ||
+          !share_a_clock(group.front(), rank))
+        continue;
+      for (size_t k = 0; k < list->second.size(); ++k) {
+        const CollectiveCall& a = calls_.calls[first->second[k]];
+        const CollectiveCall& b = calls_.calls[list->second[k]];
+        ++count;
+        apart += std::min(a.end_ns, b.end_ns) <
+                 std::max(a.start_ns, b.start_ns) - kEndTogether;
+      }
+    }
+    return apart * kApartInOne <= count;
+  }
+
+  bool share_a_clock(uint32_t a, uint32_t b) const {
+    const auto one = clocks_.find(a), other = clocks_.find(b);
+    return one != clocks_.end() && other != clocks_.end() &&
+           one->second == other->second && one->second.second == "epoch";
+  }
+
+  int32_t number_of(const RankGroup& group) {
+    if (numbers_.empty()) {
+      for (size_t at = 0; at < calls_.groups.size(); ++at)
+        numbers_.try_emplace(calls_.groups[at], static_cast<int32_t>(at));
+    }
+    const auto [at, fresh] =
+        numbers_.try_emplace(group, static_cast<int32_t>(calls_.groups.size()));
+    if (fresh) calls_.groups.push_back(group);
+    return at->second;
+  }
+
+  void note() {
+    if (taken_ > 0) {
+      calls_.notes.push_back(fmt::format(
+          "{} collectives are of the groups that the program states, devices "
+          "being ranks in order.",
+          taken_));
+    }
+    if (refused_ > 0) {
+      calls_.notes.push_back(fmt::format(
+          "{} collectives are not of the groups that the program states, were "
+          "devices ranks in order: some leave before others of their group "
+          "come. The profiles of some hosts may be missing, or named in "
+          "another order than their devices.",
+          refused_));
+    }
+  }
+
+  CollectiveCalls& calls_;
+  /// Rank -> host and what times count from.
+  std::map<uint32_t, std::pair<std::string, std::string>> clocks_;
+  std::map<RankGroup, int32_t> numbers_;
+  size_t taken_ = 0, refused_ = 0;
+};
+
+}  // namespace
+
+void take_program_groups(CollectiveCalls& calls,
+                         const std::vector<RankInfo>& ranks) {
+  const bool any = std::any_of(
+      calls.communicators.begin(), calls.communicators.end(),
+      [](const std::string& name) { return groups_named(name).has_value(); });
+  if (any) ProgramGroups(calls, ranks).run();
+}
+
+}  // namespace reprise
