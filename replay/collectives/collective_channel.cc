@@ -88,10 +88,28 @@ class ChannelMatcher {
     if (agree(lists)) {
       emit_in_order(lists);
     } else if (channel_.named()) {
-      match_what_is_sure(lists);
+      if (!match_by_operation(lists)) match_what_is_sure(lists);
     } else {
       match_kinds(lists);
     }
+  }
+
+  // Calls of several streams whose launches were not recorded begin in another
+  // order on each rank; those of one operation run one behind the other. False
+  // where they do not agree either.
+  bool match_by_operation(const CallLists& lists) {
+    std::map<K, CallLists> operations;
+    for (const auto& [rank, list] : lists) {
+      for (const uint32_t i : list)
+        operations[calls_[i].kind][rank].push_back(i);
+    }
+    const bool all_agree = std::all_of(
+        operations.begin(), operations.end(), [&](const auto& entry) {
+          return entry.second.size() == lists.size() && agree(entry.second);
+        });
+    if (!all_agree || operations.contains(K::kUnknown)) return false;
+    for (const auto& [kind, calls] : operations) emit_in_order(calls);
+    return true;
   }
 
   // Whether call k can be the same one on all ranks, for every k.

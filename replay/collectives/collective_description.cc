@@ -137,7 +137,7 @@ CollectiveDescriptions::CollectiveDescriptions(const RankEvents& events,
       tied_(device.size()),
       used_(last_ - first_) {
   for (const uint32_t event : device) {
-    launch_ns_.push_back(trace_.events[event].start_ns);
+    launch_ns_.push_back(trace_.events[event].enqueue_ns);
   }
   if (device.empty()) return;
   find_launches(device);

@@ -1,7 +1,9 @@
 // Chakra's nodes are dependencies first and times second: a node without a
-// start begins where the one before it on its stream ended, and a file without
-// any start has a clock of its own kind ("none"), on which durations and
-// dependencies stand. Source: MLCommons Chakra, schema/protobuf/et_def.proto.
+// start begins where those that it depends on and the one before it on its
+// stream have ended, and a file without any start has a clock of its own kind
+// ("none"), on which durations and dependencies stand. A stream has an order of
+// its own, so nodes that name none share one only where nothing tells more.
+// Source: MLCommons Chakra, schema/protobuf/et_def.proto.
 #include "data/formats/chakra/chakra_graph.h"
 
 #include <fmt/format.h>
@@ -9,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "data/collective/collective_names.h"
@@ -52,14 +53,18 @@ int32_t peer_in(int64_t rank) {
   return rank >= 0 && rank <= INT32_MAX ? static_cast<int32_t>(rank) : -1;
 }
 
-/// Where a node runs that names no thread: a number below those of threads, and
-/// a name.
-std::pair<int64_t, const char*> unnamed_stream(const ChakraNode& node,
-                                               bool on_host) {
-  if (on_host) return {-1, "cpu"};
-  if (communicates(node)) return {-2, "communication"};
-  if (kind_of(node, on_host) == EventKind::kCopy) return {-3, "memory"};
-  return {-1, "compute"};
+/// Where a node runs that names no thread: numbers below those of threads.
+constexpr int64_t kUnnamed = -1, kMemory = -2, kCommunication = -3;
+/// Communication that follows none goes to the first stream beyond so many.
+constexpr int64_t kMostCommunications = 64;
+
+std::string name_of_stream(int64_t id, bool on_host) {
+  if (id >= 0) return fmt::format("{} {}", on_host ? "thread" : "stream", id);
+  if (on_host) return "cpu";
+  if (id == kUnnamed) return "compute";
+  if (id == kMemory) return "memory";
+  if (id == kCommunication) return "communication";
+  return fmt::format("communication {}", kCommunication - id);
 }
 
 }  // namespace
@@ -70,23 +75,63 @@ ChakraGraph::ChakraGraph(TraceSpool& spool, FileReport& report)
       rank_(add_unknown_rank(spool)),
       dependencies_(spool, rank_) {}
 
+ChakraGraph::StreamKey ChakraGraph::key_of(const ChakraNode& node,
+                                           bool on_host) {
+  if (node.thread >= 0) return {on_host, node.thread};
+  if (on_host) return {true, kUnnamed};
+  if (communicates(node)) return unnamed_communication(node);
+  const bool moves = kind_of(node, on_host) == EventKind::kCopy;
+  return {false, moves ? kMemory : kUnnamed};
+}
+
+/// The stream of which the node follows the last one. Generators tell only what
+/// computes it: such communication takes its turn on one stream. Where nodes
+/// tell which follow which, one that follows none has a stream of its own.
+ChakraGraph::StreamKey ChakraGraph::unnamed_communication(
+    const ChakraNode& node) {
+  for (const int64_t before : node.dependencies) {
+    const auto found = placed_.find(before);
+    if (found == placed_.end()) continue;
+    const StreamKey key = found->second.stream;
+    if (key.first || key.second > kCommunication) continue;
+    chained_ = true;
+    if (streams_.at(key).last_node == before) return key;
+  }
+  const bool first = communications_ == 0;
+  const bool own = chained_ && communications_ < kMostCommunications;
+  if (first || own) ++communications_;
+  return {false, kCommunication - (own ? communications_ - 1 : 0)};
+}
+
 ChakraGraph::Stream& ChakraGraph::stream_of(const ChakraNode& node,
                                             bool on_host) {
-  StreamKey key{on_host, node.thread};
-  std::string name =
-      fmt::format("{} {}", on_host ? "thread" : "stream", node.thread);
-  if (node.thread < 0)
-    std::tie(key.second, name) = unnamed_stream(node, on_host);
+  const StreamKey key = key_of(node, on_host);
   const auto [place, added] = streams_.try_emplace(key);
   if (added) {
     place->second.number = spool_.add_stream(
         {.rank = rank_,
-         .name = name,
+         .name = name_of_stream(key.second, on_host),
          .kind = on_host ? StreamKind::kHostThread : StreamKind::kDeviceStream,
          .device = on_host ? -1 : 0,
          .number = node.thread >= 0 ? node.thread : -1});
   }
+  place->second.last_node = node.id;
+  placed_.try_emplace(node.id, Placed{.stream = key});
   return place->second;
+}
+
+/// When all have ended that it depends on, as far as they came before it, and
+/// the last of those on the host, which launches it.
+ChakraGraph::Ready ChakraGraph::ready(const ChakraNode& node) const {
+  Ready ready;
+  for (const int64_t before : node.dependencies) {
+    const auto found = placed_.find(before);
+    if (found == placed_.end()) continue;
+    const auto& [stream, end_ns] = found->second;
+    ready.at_ns = std::max(ready.at_ns, end_ns);
+    if (stream.first) ready.launched_ns = std::max(ready.launched_ns, end_ns);
+  }
+  return ready;
 }
 
 int32_t ChakraGraph::describe(const ChakraNode& node) {
@@ -119,11 +164,20 @@ bool ChakraGraph::place(const ChakraNode& node, Stream& stream, Event& event) {
     return false;
   }
   const bool timed = node.start_us > 0;
-  event.start_ns = timed ? node.start_us * 1000 : stream.end_ns;
+  const int64_t recorded_ns = node.start_us * 1000;
+  const Ready ready = this->ready(node);
+  const int64_t earliest_ns = std::max(stream.end_ns, ready.at_ns);
+  event.start_ns = timed ? recorded_ns : earliest_ns;
   event.end_ns = event.start_ns + node.duration_us * 1000;
+  // Starts and durations are rounded each by itself.
+  constexpr int64_t kRounding = 1000;
+  if (earliest_ns > event.start_ns && earliest_ns <= event.start_ns + kRounding)
+    event.start_ns = std::min(earliest_ns, event.end_ns);
   if (event.end_ns > kLargestTimeNs) return false;
-  event.enqueue_ns = event.start_ns;
-  stream.end_ns = event.end_ns;
+  event.enqueue_ns = ready.launched_ns >= 0
+                         ? std::min(ready.launched_ns, event.start_ns)
+                         : event.start_ns;
+  stream.end_ns = placed_[node.id].end_ns = event.end_ns;
   timed_ += timed;
   instant_ += node.duration_us == 0;
   return true;
@@ -180,7 +234,7 @@ void ChakraGraph::finish(const ChakraMetadata& metadata) {
   if (timed_ == 0 && report_.events > 0) {
     report_.missing.push_back(
         "No node has a start time: durations and dependencies stand, starts "
-        "are the sums of the durations before them on their stream.");
+        "are as early as these let them.");
   }
   if (instant_ > 0) {
     report_.missing.push_back(fmt::format("{} of {} nodes have no duration.",

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "data/formats/chakra/chakra_node.h"
@@ -27,9 +28,21 @@ class ChakraGraph {
   struct Stream {
     uint32_t number = 0;
     int64_t end_ns = 0;
+    int64_t last_node = -1;
+  };
+  struct Placed {
+    StreamKey stream;
+    int64_t end_ns = 0;
   };
 
+  struct Ready {
+    int64_t at_ns = 0, launched_ns = -1;
+  };
+
+  StreamKey key_of(const ChakraNode& node, bool on_host);
+  StreamKey unnamed_communication(const ChakraNode& node);
   Stream& stream_of(const ChakraNode& node, bool on_host);
+  Ready ready(const ChakraNode& node) const;
   int32_t describe(const ChakraNode& node);
   bool place(const ChakraNode& node, Stream& stream, Event& event);
 
@@ -37,6 +50,11 @@ class ChakraGraph {
   FileReport& report_;
   uint32_t rank_;
   std::map<StreamKey, Stream> streams_;
+  std::unordered_map<int64_t, Placed> placed_;  ///< By node's id.
+  /// Unnamed streams of communication, and whether nodes tell which follow
+  /// which on them.
+  int64_t communications_ = 0;
+  bool chained_ = false;
   NodeDependencies dependencies_;
   int64_t timed_ = 0, instant_ = 0, unsized_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,7 @@ std::string small_graph() {
                        .message(10, text_attribute("pg_name", "dp")));
 }
 
-TEST(Chakra, LaysNodesOutByStreamInFileOrder) {
+TEST(Chakra, LaysNodesOutByStreamBehindWhatTheyDependOn) {
   ReadInput input = read_input(chakra_reader(), small_graph());
   ASSERT_TRUE(input.recognized);
   ASSERT_TRUE(input.status) << input.status.error().message;
@@ -71,7 +72,7 @@ TEST(Chakra, LaysNodesOutByStreamInFileOrder) {
   const Trace trace = input.gather();
   ASSERT_EQ(trace.events.size(), 3u);
   EXPECT_EQ(trace.ranks[0].clock_domain, "none");
-  // compute: 0-5 us, 5-12 us; communication: 0-3 us.
+  // compute: 0-5 us, 5-12 us; communication, behind both: 12-15 us.
   std::vector<std::string> seen;
   for (const Event& event : trace.events) {
     seen.push_back(
@@ -79,9 +80,10 @@ TEST(Chakra, LaysNodesOutByStreamInFileOrder) {
         std::to_string(event.start_ns) + "-" + std::to_string(event.end_ns));
   }
   EXPECT_EQ(seen, (std::vector<std::string>{"forward@compute:0-5000",
-                                            "gradients@communication:0-3000",
-                                            "backward@compute:5000-12000"}));
-  const Event& gradients = trace.events[1];
+                                            "backward@compute:5000-12000",
+                                            "gradients@communication:12000-"
+                                            "15000"}));
+  const Event& gradients = trace.events[2];
   EXPECT_EQ(gradients.kind, EventKind::kCollective);
   EXPECT_EQ(gradients.bytes, 4096);  // zigzag 8192.
   const CollectiveInfo& info =
@@ -92,6 +94,63 @@ TEST(Chakra, LaysNodesOutByStreamInFileOrder) {
             "{\"num_ops\": 1000}");
   EXPECT_EQ(trace.dependencies,
             (std::vector<EventDependency>{{0, 0, 1}, {0, 0, 2}, {0, 1, 2}}));
+}
+
+ProtoWriter node_of(uint64_t id, uint64_t type, uint64_t duration_us,
+                    const std::vector<uint64_t>& behind) {
+  ProtoWriter node;
+  node.varint(1, id)
+      .bytes(2, std::to_string(id))
+      .varint(3, type)
+      .varint(7, duration_us);
+  for (const uint64_t before : behind) node.varint(5, before);
+  return node;
+}
+
+/// "id@stream:start-end" in microseconds, by id.
+std::set<std::string> laid_out(const std::vector<ProtoWriter>& nodes) {
+  std::string bytes = metadata();
+  for (const ProtoWriter& node : nodes) bytes += delimited(node);
+  const Trace trace = read_input(chakra_reader(), bytes).gather();
+  std::set<std::string> seen;
+  for (const Event& event : trace.events) {
+    seen.insert(trace.text(event.name) + "@" +
+                trace.streams[event.stream].name + ":" +
+                std::to_string(event.start_ns / 1000) + "-" +
+                std::to_string(event.end_ns / 1000));
+  }
+  return seen;
+}
+
+// Gathers 2 and 3 follow each other, and scatter 4 none of them: it need not
+// wait for 3, which takes 20 us. Scatter 6 follows 4.
+TEST(Chakra, CommunicationThatFollowsNoneHasAStreamOfItsOwn) {
+  EXPECT_EQ(
+      laid_out({node_of(1, 4, 5, {}), node_of(2, 7, 2, {1}),
+                node_of(3, 7, 20, {2}), node_of(4, 7, 3, {1}),
+                node_of(5, 4, 4, {2}), node_of(6, 7, 3, {5, 4})}),
+      (std::set<std::string>{"1@compute:0-5", "2@communication:5-7",
+                             "3@communication:7-27", "4@communication 1:5-8",
+                             "5@compute:7-11", "6@communication 1:11-14"}));
+}
+
+// A generator says what computes each gradient, and no more.
+TEST(Chakra, CommunicationOfWhichNothingTellsMoreTakesTurns) {
+  EXPECT_EQ(
+      laid_out({node_of(1, 4, 5, {}), node_of(2, 4, 1, {1}),
+                node_of(3, 7, 9, {1}), node_of(4, 7, 9, {2})}),
+      (std::set<std::string>{"1@compute:0-5", "2@compute:5-6",
+                             "3@communication:5-14", "4@communication:14-23"}));
+}
+
+// 100.6 us for 5.6 us, and what follows from 106.2 us, are written as 101, 6
+// and 106 us.
+TEST(Chakra, RoundedTimesDoNotOverlap) {
+  EXPECT_EQ(laid_out({node_of(1, 4, 6, {}).varint(6, 101),
+                      node_of(2, 4, 3, {1}).varint(6, 106),
+                      node_of(3, 7, 3, {1}).varint(6, 105)}),
+            (std::set<std::string>{"1@compute:101-107", "2@compute:107-109",
+                                   "3@communication:105-108"}));
 }
 
 TEST(Chakra, KeepsRecordedStarts) {

@@ -425,6 +425,22 @@ TEST(MatchCollectives, MatchesStepsThatAgreeWhereTheWholeDoesNot) {
             "all-reduce 0 [0 1] 0@30 1@31\n");
 }
 
+// Rank 1's scatter begins before its second gather: nothing tells that it was
+// not launched so, but each stream has an order.
+TEST(MatchCollectives, MatchesOperationsOfStreamsWhoseOrderIsNotTold) {
+  EXPECT_EQ(summary(collective_trace(R"(
+    0 collective d7 10 20 a op=all-gather comm=x group(0,1) out=8 type=f32
+    0 collective d7 30 40 b op=all-gather comm=x group(0,1) out=4 type=f32
+    0 collective d8 31 50 c op=reduce-scatter comm=x group(0,1) in=4 type=f32
+    1 collective d7 11 20 a op=all-gather comm=x group(0,1) out=8 type=f32
+    1 collective d8 32 50 c op=reduce-scatter comm=x group(0,1) in=4 type=f32
+    1 collective d7 33 40 b op=all-gather comm=x group(0,1) out=4 type=f32
+  )")),
+            "all-gather 32 [0 1] 0@10 1@11\n"
+            "all-gather 16 [0 1] 0@30 1@33\n"
+            "reduce-scatter 16 [0 1] 0@31 1@32\n");
+}
+
 TEST(MatchCollectives, LeavesExchangesOfUnknownPartnersAlone) {
   // A pipeline's middle stage sends and receives: SendRecv kernels tell
   // neither.
