@@ -43,7 +43,9 @@ Numbering numbering_of(const Instruction& collective, const Devices& devices) {
   if (channel.empty() || channel[0] < 1) return Numbering::kReplicas;
   switch (collective.opcode) {
     case Opcode::kAllGather:
+    case Opcode::kAllGatherStart:
     case Opcode::kAllReduce:
+    case Opcode::kAllReduceStart:
     case Opcode::kReduceScatter:
       return Numbering::kReplicasWithAll;
     default:
@@ -171,7 +173,8 @@ Result<CollectiveRanks> collective_ranks(const Module& module,
                                          int64_t ranks) {
   const Devices devices = devices_of(module, ranks);
   const Numbering numbering = numbering_of(collective, devices);
-  if (collective.opcode == Opcode::kCollectivePermute)
+  if (collective.opcode == Opcode::kCollectivePermute ||
+      collective.opcode == Opcode::kCollectivePermuteStart)
     return permuted(collective, numbering, devices);
   const int64_t numbers = numbered(numbering, devices);
   const Result<std::vector<std::vector<int64_t>>> listed =

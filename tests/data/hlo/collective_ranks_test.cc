@@ -80,6 +80,19 @@ TEST(CollectiveRanks, OfPartitionsHaveAGroupInEachReplica) {
   EXPECT_EQ(permuted->groups, (Groups{{0, 1}, {2, 3}}));
 }
 
+TEST(CollectiveRanks, AreThoseOfWhatIsStarted) {
+  const auto permuted = resolved(kSquare,
+                                 "collective-permute-start(x), channel_id=2, "
+                                 "source_target_pairs={{0,1}}",
+                                 4);
+  ASSERT_TRUE(permuted) << permuted.error().message;
+  EXPECT_EQ(permuted->groups, (Groups{{0, 1}, {2, 3}}));
+  EXPECT_EQ(groups_of(kSquare,
+                      "all-reduce-start(x), to_apply=add, channel_id=1, "
+                      "replica_groups={{0},{1}}"),
+            (Groups{{0, 1}, {2, 3}}));
+}
+
 // 0 and 3 exchange, 1 sends to 2; 4 sends to itself; 5 takes no part.
 TEST(CollectiveRanks, OfAPermuteAreThoseThatMessagesConnect) {
   const auto permuted =
