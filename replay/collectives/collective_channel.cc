@@ -134,10 +134,10 @@ class ChannelMatcher {
   }
 
   // (operation, bytes) as far as these are the same on every rank; a kernel
-  // that may be any point-to-point exchange is a kind of its own.
+  // that is an exchange, or may be any, is a kind of its own.
   using Kind = std::tuple<bool, K, int64_t>;
   Kind kind_of(const CollectiveCall& call) const {
-    return {call.kind == K::kUnknown, call.kind,
+    return {call.kind == K::kUnknown || call.kind == K::kPermute, call.kind,
             facts_of(call.kind).has_one_size ? call.bytes : 0};
   }
 

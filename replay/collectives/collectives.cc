@@ -73,6 +73,9 @@ class Matcher {
     sizes_differ_ +=
         facts_of(collective.kind).has_one_size && least < collective.bytes;
     assumed_ += !channel.trainer && !channel.named() && members.size() > 1;
+    // A permutation of two is a message each way.
+    collective.both_ways |= collective.kind == K::kPermute &&
+                            members.size() == 2 && !channel.trainer;
     set_group(channel, collective);
     if (channel.pair) collective.sender = sender_of(channel, members);
     for (const uint32_t i : members) {

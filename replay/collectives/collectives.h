@@ -44,8 +44,9 @@ struct MatchedCollective {
   int64_t group_size = -1;        ///< May exceed `group` where that is unknown.
   std::vector<uint32_t> missing;  ///< Of the group, without an event here.
   std::vector<CollectiveMember> members;  ///< By rank; never empty.
-  int32_t sender = -1;      ///< Rank that sends, of a send with its receive.
-  bool both_ways = false;   ///< A send with one back: its members meet.
+  int32_t sender = -1;  ///< Rank that sends, of a send with its receive.
+  /// A send with one back, or a permutation of two: its members meet.
+  bool both_ways = false;
   bool on_device = false;   ///< All members ran on devices' streams.
   bool by_trainer = false;  ///< Ours: a unit of a step.
 

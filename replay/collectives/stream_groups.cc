@@ -68,7 +68,8 @@ class StreamGroups {
       const bool messages =
           std::any_of(calls.begin(), calls.end(), [&](uint32_t place) {
             const CollectiveKind kind = call(place).kind;
-            return kind == CollectiveKind::kUnknown || is_message(kind);
+            return kind == CollectiveKind::kUnknown ||
+                   kind == CollectiveKind::kPermute || is_message(kind);
           });
       all.push_back({key.first, std::move(calls), messages});
     }

@@ -171,16 +171,8 @@ void XplaneImport::add_rank(const Device* device) {
   rank_devices_.emplace_back();
   if (device != nullptr) {
     rank_devices_.back() = xplane_chip(device->name);
-    info.device = rank_devices_.back();
-    const Xplane plane = decode_xplane(device->bytes);
-    for (const std::string_view bytes : plane.stats) {
-      const XplaneStatValue value = plane.stat(bytes);
-      const bool tells = value.stat == XplaneStat::kVendor ||
-                         value.stat == XplaneStat::kDeviceType;
-      if (tells && !value.text.empty()) {
-        info.device = fmt::format("{} {}", value.text, info.device);
-      }
-    }
+    info.device =
+        xplane_device_label(decode_xplane(device->bytes), rank_devices_.back());
   }
   spool_.add_rank(std::move(info));
 }
@@ -203,6 +195,7 @@ void XplaneImport::read_device(const Device& device) {
     if (line.damaged) ++report_.dropped["rest of a damaged line"];
     if (line.events > 0) read_device_line(device, plane, line);
   }
+  order_.finish(device.rank, spool_);
 }
 
 void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
@@ -259,6 +252,10 @@ void XplaneImport::add_work(const Device& device, LineKind line,
   report_.kernels += row.event.kind == EventKind::kCompute ||
                      row.event.kind == EventKind::kCollective;
   report_.collectives += row.event.kind == EventKind::kCollective;
+  if (device.streams)
+    order_.add_kernel(row);
+  else if (device.beside)
+    order_.add_operation(row, line == LineKind::kBeside);
   const std::string attributes = xplane_attributes(row.stats);
   if (!attributes.empty()) {
     row.event.attributes =

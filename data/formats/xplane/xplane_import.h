@@ -14,6 +14,7 @@
 #include "data/formats/xplane/xplane_cpu_devices.h"
 #include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_modules.h"
+#include "data/formats/xplane/xplane_order.h"
 #include "data/formats/xplane/xplane_pool_tasks.h"
 #include "data/formats/xplane/xplane_proto.h"
 #include "data/formats/xplane/xplane_row.h"
@@ -86,6 +87,7 @@ class XplaneImport {
   std::vector<Device> devices_;
   std::vector<std::string_view> hosts_, metadata_;
   XplaneModules modules_;
+  XplaneOrder order_{modules_};                 ///< Of the device at hand.
   std::vector<std::string_view> rank_devices_;  ///< `[rank]`: "GPU:4", "".
   CpuDevices cpu_devices_;   ///< The ranks, where there are any.
   PoolTasks pool_tasks_;     ///< Of those.

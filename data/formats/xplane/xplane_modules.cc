@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "data/collective/device_groups.h"
@@ -44,6 +45,18 @@ const Instruction* collective_in(const Module& module,
   return &root;
 }
 
+/// Whether each device that a permutation names both sends and receives.
+bool is_cyclic(const Instruction& permute) {
+  const auto pairs = source_target_pairs(permute);
+  if (!pairs) return false;
+  std::set<int64_t> sources, targets;
+  for (const std::vector<int64_t>& pair : *pairs) {
+    sources.insert(pair[0]);
+    targets.insert(pair[1]);
+  }
+  return sources == targets;
+}
+
 /// What is said of its operands.
 XplaneCollective describe(const Computation& computation,
                           const Instruction& instruction) {
@@ -51,6 +64,9 @@ XplaneCollective describe(const Computation& computation,
   CollectiveInfo& info = collective.info;
   info.kind = collective_of_hlo_name(opcode_name(instruction.opcode))
                   .value_or(CollectiveKind::kUnknown);
+  const bool permutes = instruction.opcode == Opcode::kCollectivePermute ||
+                        instruction.opcode == Opcode::kCollectivePermuteStart;
+  if (permutes && is_cyclic(instruction)) info.kind = CollectiveKind::kPermute;
   info.input_elements = 0;
   for (const InstructionId id : instruction.operands) {
     const Shape& shape = computation.at(id).shape;
@@ -139,6 +155,7 @@ void XplaneModules::read(const Xplane& plane, TraceSpool& spool,
       continue;
     }
     note_collectives(name, *module, assigned_devices(bytes));
+    note_places(name, *module);
     spool.add_module(name, print_hlo(*module));
     ++count_;
   }
@@ -162,22 +179,60 @@ void XplaneModules::note_collectives(const std::string& name,
   }
 }
 
+void XplaneModules::note_places(const std::string& name, const Module& module) {
+  const bool scheduled = std::any_of(
+      module.attributes.begin(), module.attributes.end(),
+      [](const Attribute& one) { return one.name == "is_scheduled"; });
+  const bool starts = scheduled && collectives_.contains(name);
+  if (!starts) return;
+  std::map<std::string, XplanePlace, std::less<>>& places = places_[name];
+  for (size_t at = 0; at < module.computations.size(); ++at) {
+    const Computation& computation = module.computations[at];
+    std::vector<XplanePlace*> of;  // [instruction]
+    for (const Instruction& instruction : computation.instructions) {
+      XplanePlace& place = places[instruction.name];
+      place = {.module = static_cast<uint32_t>(places_.size()),
+               .computation = static_cast<uint32_t>(at),
+               .position = static_cast<uint32_t>(of.size())};
+      of.push_back(&place);
+      if (!opcode_name(instruction.opcode).ends_with("-done") ||
+          instruction.operands.empty())
+        continue;
+      const size_t start = index_of(instruction.operands.front());
+      if (start < of.size()) of[start]->awaited = place.position;
+    }
+  }
+}
+
+template <typename Fact>
+const Fact* XplaneModules::find_in(const ByModule<Fact>& facts,
+                                   std::string_view module, int64_t program,
+                                   std::string_view instruction) {
+  if (facts.empty()) return nullptr;
+  const std::string number =
+      fmt::format("({})", static_cast<uint64_t>(program));
+  auto in = facts.find(std::string(module) + number);
+  if (in == facts.end()) in = facts.find(module);
+  if (in == facts.end() && module.empty()) {
+    in = std::find_if(facts.begin(), facts.end(), [&](const auto& one) {
+      return one.first.ends_with(number);
+    });
+  }
+  if (in == facts.end()) return nullptr;
+  const auto found = in->second.find(instruction);
+  return found == in->second.end() ? nullptr : &found->second;
+}
+
 const XplaneCollective* XplaneModules::find(
     std::string_view module, int64_t program,
     std::string_view instruction) const {
-  if (collectives_.empty()) return nullptr;
-  const std::string number =
-      fmt::format("({})", static_cast<uint64_t>(program));
-  auto in = collectives_.find(std::string(module) + number);
-  if (in == collectives_.end()) in = collectives_.find(module);
-  if (in == collectives_.end() && module.empty()) {
-    in = std::find_if(
-        collectives_.begin(), collectives_.end(),
-        [&](const auto& one) { return one.first.ends_with(number); });
-  }
-  if (in == collectives_.end()) return nullptr;
-  const auto found = in->second.find(instruction);
-  return found == in->second.end() ? nullptr : &found->second;
+  return find_in(collectives_, module, program, instruction);
+}
+
+const XplanePlace* XplaneModules::place_of(std::string_view module,
+                                           int64_t program,
+                                           std::string_view instruction) const {
+  return find_in(places_, module, program, instruction);
 }
 
 std::optional<CollectiveKind> collective_of_hlo_name(std::string_view name) {

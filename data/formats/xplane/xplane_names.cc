@@ -1,5 +1,7 @@
 #include "data/formats/xplane/xplane_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -53,6 +55,18 @@ bool is_hlo_container(std::string_view name) {
     if (next == '.' || next == ' ') return true;
   }
   return false;
+}
+
+std::string xplane_device_label(const Xplane& plane, std::string_view chip) {
+  std::string label(chip);
+  for (const std::string_view bytes : plane.stats) {
+    const XplaneStatValue value = plane.stat(bytes);
+    const bool tells = value.stat == XplaneStat::kVendor ||
+                       value.stat == XplaneStat::kDeviceType;
+    if (tells && !value.text.empty())
+      label = fmt::format("{} {}", value.text, label);
+  }
+  return label;
 }
 
 }  // namespace reprise

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+
+#include "data/formats/xplane/xplane_proto.h"
 
 namespace reprise {
 
@@ -28,5 +31,8 @@ bool is_python_wait(std::string_view name);
 /// Whether the name is that of an HLO instruction whose span is that of the
 /// instructions inside ("while.3").
 bool is_hlo_container(std::string_view name);
+
+/// "NVIDIA GPU:4": a device's chip behind what its plane says of it.
+std::string xplane_device_label(const Xplane& plane, std::string_view chip);
 
 }  // namespace reprise

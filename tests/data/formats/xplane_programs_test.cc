@@ -1,8 +1,10 @@
 // What a profile's programs say of its operations.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/formats/xplane/xplane_reader.h"
@@ -124,6 +126,78 @@ TEST(XplanePrograms, TellWhatAnOperationIsAndWhoseDevices) {
   EXPECT_EQ(info->communicator, "devices:{0,2},{1,3}");
 }
 
+/// Two steps of permute-start, dot, permute-done and add: add waits for the
+/// permutation, though it ended long before, and dot does not.
+TEST(XplanePrograms, TellWhatWaitsForATransfer) {
+  const auto scheduled = [] {
+    ProtoWriter entry;
+    entry.bytes(1, "main")
+        .message(2, instruction("x", "parameter", 21))
+        .message(2, instruction("permute.1", "collective-permute-start", 22)
+                        .varint(36, 21)
+                        .varint(26, 1)
+                        .message(52, ProtoWriter().varint(2, 1))
+                        .message(52, ProtoWriter().varint(1, 1)))
+        .message(2, instruction("dot.1", "negate", 23).varint(36, 21))
+        .message(2, instruction("permute.2", "collective-permute-done", 24)
+                        .varint(36, 22))
+        .message(2, instruction("add.1", "negate", 25).varint(36, 24))
+        .varint(5, 1)
+        .varint(6, 25);
+    ProtoWriter sequence;
+    for (const uint64_t id : {21, 22, 23, 24, 25}) sequence.varint(1, id);
+    ProtoWriter module;
+    module.bytes(1, "jit_step")
+        .bytes(2, "main")
+        .message(3, entry)
+        .message(
+            4,
+            ProtoWriter().message(1, four_floats()).message(2, four_floats()))
+        .varint(5, 7)
+        .varint(6, 1)
+        .message(7, ProtoWriter().message(
+                        1, ProtoWriter().varint(1, 1).message(2, sequence)));
+    return ProtoWriter().message(1, module).text();
+  };
+  Plane gpu("/device:GPU:0");
+  const uint64_t nccl = gpu.event("ncclDevKernel_SendRecv(x)"),
+                 kernel = gpu.event("k"), op = gpu.stat("hlo_op"),
+                 module = gpu.stat("hlo_module"), id = gpu.stat("program_id"),
+                 correlation = gpu.stat("correlation_id"),
+                 step = gpu.stat("jit_step");
+  const auto run = [&](uint64_t what, const char* name, uint64_t launch,
+                       uint64_t from_ps) {
+    return event(what, from_ps, 1'000)
+        .message(4, reference(op, gpu.stat(name)))
+        .message(4, reference(module, step))
+        .message(4, number(id, 7))
+        .message(4, number(correlation, launch));
+  };
+  gpu.line("Stream #1(Compute)", 0,
+           {run(kernel, "dot.1", 2, 10'000), run(kernel, "add.1", 3, 20'000),
+            run(kernel, "dot.1", 5, 30'000), run(kernel, "add.1", 6, 40'000)});
+  gpu.line(
+      "Stream #2(Compute)", 0,
+      {run(nccl, "permute.1", 1, 1'000), run(nccl, "permute.1", 4, 25'000)}, 2);
+  ReadInput input =
+      read_input(xplane_reader(), ProtoWriter()
+                                      .message(1, programs(scheduled()))
+                                      .message(1, gpu.proto())
+                                      .text());
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  std::map<int64_t, int64_t> launch_of;  // By external id.
+  for (const Event& one : trace.events)
+    launch_of[one.external_id] = one.correlation;
+  std::set<std::pair<int64_t, int64_t>> waits;
+  for (const EventDependency& one : trace.dependencies)
+    waits.emplace(launch_of[one.before], launch_of[one.after]);
+  EXPECT_EQ(waits,
+            (std::set<std::pair<int64_t, int64_t>>{{1, 3}, {3, 4}, {4, 6}}));
+  EXPECT_EQ(info_of(trace, "ncclDevKernel_SendRecv(x)")->kind,
+            CollectiveKind::kPermute);
+}
+
 /// A TPU names an operation by all of its text. The line beside has what it
 /// does meanwhile, from start to end: on the other one it starts that, and
 /// stands still until it is done.
@@ -162,6 +236,17 @@ TEST(XplanePrograms, WhatATpuDoesBesideIsNoOperationOfIts) {
           "XLA Ops: all-gather_fusion compute", "XLA Ops: gather.1 compute",
           "XLA Ops: gather.2 annotation", "XLA Ops: psum.3 collective"}));
   EXPECT_EQ(info_of(trace, "psum.3")->kind, CollectiveKind::kAllReduce);
+  std::map<int64_t, std::string> name_of_id;
+  for (const Event& one : trace.events) {
+    name_of_id[one.external_id] =
+        trace.streams[one.stream].name[0] + (":" + trace.text(one.name));
+  }
+  std::set<std::pair<std::string, std::string>> waits;
+  for (const EventDependency& one : trace.dependencies)
+    waits.emplace(name_of_id[one.before], name_of_id[one.after]);
+  EXPECT_EQ(waits,
+            (std::set<std::pair<std::string, std::string>>{
+                {"X:gather.1", "A:gather.1"}, {"A:gather.1", "X:psum.3"}}));
 }
 
 }  // namespace

@@ -425,6 +425,15 @@ TEST(MatchCollectives, MatchesStepsThatAgreeWhereTheWholeDoesNot) {
             "all-reduce 0 [0 1] 0@30 1@31\n");
 }
 
+TEST(MatchCollectives, APermutationOfTwoIsAMeeting) {
+  const CollectiveMatching found = match_collectives(collective_trace(R"(
+    0 collective d7 10 20 a op=collective-permute comm=x group(0,1) bytes=8
+    1 collective d7 11 20 a op=collective-permute comm=x group(0,1) bytes=8
+  )"));
+  ASSERT_EQ(found.collectives.size(), 1U);
+  EXPECT_TRUE(found.collectives[0].both_ways);
+}
+
 // Rank 1's scatter begins before its second gather: nothing tells that it was
 // not launched so, but each stream has an order.
 TEST(MatchCollectives, MatchesOperationsOfStreamsWhoseOrderIsNotTold) {
