@@ -92,6 +92,23 @@ bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph) {
   return whole && recorded > 1;
 }
 
+Status no_transfers(const NodeFacts& facts, const TimedGraph& graph) {
+  const auto unmatched = std::count_if(
+      graph.origin.begin(), graph.origin.end(), [&](uint32_t origin) {
+        return facts.kind(origin) == PathKind::kCollective;
+      });
+  if (unmatched == 0) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if bandwidth or latency: the trace has no collectives");
+  }
+  return fail(ErrorKind::kInvalid,
+              "--what-if bandwidth or latency: nothing tells which ranks meet "
+              "in the trace's {} collectives and messages, nor how long they "
+              "wait there; record every rank, and with the calls their groups, "
+              "peers and sizes",
+              unmatched);
+}
+
 NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph) {
   NodeSet on_host(graph.size(), false), on_device(graph.size(), false);
   bool any_host = false;

@@ -28,6 +28,10 @@ void scale_gap(size_t node, double factor, TimedGraph& graph);
 /// traced whole, so that their time in it cannot be told from their work.
 bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph);
 
+/// Why no transfer can be made longer or shorter: nobody communicates, or
+/// nothing tells who with whom.
+Status no_transfers(const NodeFacts& facts, const TimedGraph& graph);
+
 /// [node] Whether the gap before it is its rank's own time: on host threads;
 /// where none was recorded (timelines of devices alone), before device work,
 /// since nothing else shows what the host does.

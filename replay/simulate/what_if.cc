@@ -36,6 +36,7 @@ constexpr Target kWholes[] = {{"straggler=none", WhatIfKind::kStraggler},
                               {"launch=0", WhatIfKind::kLaunch},
                               {"launch=0x", WhatIfKind::kLaunch},
                               {"launch=graph", WhatIfKind::kCapture},
+                              {"latency=0", WhatIfKind::kLatency},
                               {"sync=none", WhatIfKind::kSync},
                               {"copies=overlapped", WhatIfKind::kCopies},
                               {"data=none", WhatIfKind::kData}};
@@ -45,9 +46,8 @@ tl::unexpected<Error> misunderstood(std::string_view text) {
               kWhatIfForms);
 }
 
-// A positive number and its suffix.
 struct Quantity {
-  double number = 0;
+  double number = 0;  // Positive.
   std::string_view suffix;
 };
 
@@ -139,7 +139,8 @@ void edit_priced_transfers(const WhatIf& what_if, TimedGraph& graph) {
   renew_transfers(graph);
 }
 
-Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
+Status edit_transfers(const WhatIf& what_if, const NodeFacts& facts,
+                      TimedGraph& graph) {
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
@@ -153,7 +154,7 @@ Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
                         static_cast<double>(transfer.absent_ns)),
         kLongestEdit_ns));
   }
-  if (!any) return nothing("bandwidth or latency", "collectives");
+  if (!any) return no_transfers(facts, graph);
   if (graph.rules) edit_priced_transfers(what_if, graph);
   return {};
 }
@@ -414,7 +415,7 @@ Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
   switch (what_if.kind) {
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:
-      return edit_transfers(what_if, graph);
+      return edit_transfers(what_if, facts, graph);
     case WhatIfKind::kRanks:
       return change_rank_count(what_if.rank, graph);
     case WhatIfKind::kOp:

@@ -819,5 +819,24 @@ TEST(TraceReplay, PlacesEventsOfAChangedTimeline) {
   }
 }
 
+// Three ranks call in groups of two, and nothing says which.
+TEST(TraceReplay, SaysThatNothingTellsWhoMeetsInACollective) {
+  Trace trace = parse_trace_text(R"(
+    d0 collective all-reduce 0-10
+    d1 collective all-reduce 0-10
+    d2 collective all-reduce 0-10
+  )");
+  for (CollectiveInfo& info : trace.collectives) {
+    info.group.clear();
+    info.group_size = 2;
+  }
+  EXPECT_TRUE(refusal(trace, "bandwidth=2x")
+                  .starts_with("--what-if bandwidth or latency: nothing tells "
+                               "which ranks meet in the trace's 3 collectives"))
+      << refusal(trace, "bandwidth=2x");
+  EXPECT_TRUE(refusal("d0 compute k 0-10", "bandwidth=2x")
+                  .ends_with("the trace has no collectives"));
+}
+
 }  // namespace
 }  // namespace reprise

@@ -32,6 +32,7 @@ TEST(WhatIf, ScalesTheWireAndNotTheLatency) {
   EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 100 + (100 + 500) + 10);
   EXPECT_EQ(step_under(text, {"latency=50ns"}), 100 + (50 + 1000) + 10);
   EXPECT_EQ(step_under(text, {"latency=2x"}), 100 + (200 + 1000) + 10);
+  EXPECT_EQ(step_under(text, {"latency=0"}), 100 + (0 + 1000) + 10);
   EXPECT_EQ(step_under(text, {"bandwidth=2x", "latency=50ns", "latency=3x"}),
             100 + (150 + 500) + 10);
   // Shorter than the latency that was fitted to others: latency alone.
