@@ -108,7 +108,8 @@ void add_dependencies(GraphDraft& draft) {
       const uint32_t before = by_id.find(one->before);
       const uint32_t after = by_id.find(one->after);
       if (before == kNoNode || after == kNoNode) {
-        ++draft.tally.dangling;
+        // Of one step those of the others are not there.
+        draft.tally.dangling += draft.window.all();
       } else {
         add_dependency(draft, before, after, draft.ranks[draft.place].timed);
       }

@@ -659,5 +659,26 @@ TEST(TraceGraph, NeverHoldsACycleWhateverATraceSays) {
   }
 }
 
+TEST(TraceGraph, DependenciesOfOtherStepsAreNotMissing) {
+  const char* const text = R"(
+    d0 compute a 0-10 id=1
+    d0x compute b 12-20 id=2
+    d0 compute a 100-110 id=3
+    d0x compute b 112-120 id=4
+    step 0 0 0-100
+    step 0 1 100-200
+    depends 0 1 2
+    depends 0 3 4)";
+  const auto tells = [&](const Built& one) {
+    return std::any_of(one.graph.notes.begin(), one.graph.notes.end(),
+                       [](const std::string& note) {
+                         return note.find("name events that are not there") !=
+                                note.npos;
+                       });
+  };
+  EXPECT_FALSE(tells(built(text, {.step = 1})));
+  EXPECT_TRUE(tells(built(std::string(text) + "\ndepends 0 3 9")));
+}
+
 }  // namespace
 }  // namespace reprise
