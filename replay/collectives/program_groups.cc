@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,15 +44,22 @@ class ProgramGroups {
 
  private:
   void take(const std::vector<RankGroup>& groups, const CallsOfRanks& lists) {
-    const bool hold = std::all_of(
-        groups.begin(), groups.end(),
-        [&](const RankGroup& group) { return can_be_one(group, lists); });
+    const auto is_told = [&](const RankGroup& group) {
+      return on_one_host(group);
+    };
+    const bool told = !lacks_devices(groups) ||
+                      std::all_of(groups.begin(), groups.end(), is_told);
+    const bool hold = told && std::all_of(groups.begin(), groups.end(),
+                                          [&](const RankGroup& group) {
+                                            return can_be_one(group, lists);
+                                          });
+    size_t& counted = !told ? untold_ : hold ? taken_ : refused_;
     for (const RankGroup& group : groups) {
       int32_t number = -1;
       for (const uint32_t rank : group) {
         const auto list = lists.find(rank);
         if (list == lists.end()) continue;
-        (hold ? taken_ : refused_) += list->second.size();
+        counted += list->second.size();
         if (hold && number < 0) number = number_of(group);
         for (const uint32_t place : list->second) {
           CollectiveCall& call = calls_.calls[place];
@@ -61,6 +69,25 @@ class ProgramGroups {
         }
       }
     }
+  }
+
+  /// Whether some devices have no rank, and ranks are numbered through: by
+  /// their place among the files alone, which tells no devices then.
+  bool lacks_devices(const std::vector<RankGroup>& groups) const {
+    size_t devices = 0;
+    for (const RankGroup& group : groups) devices += group.size();
+    return clocks_.size() < devices && !clocks_.empty() &&
+           clocks_.rbegin()->first + 1 == clocks_.size();
+  }
+
+  /// Of those ranks that are there.
+  bool on_one_host(const RankGroup& group) const {
+    std::set<std::string> hosts;
+    for (const uint32_t rank : group) {
+      const auto found = clocks_.find(rank);
+      if (found != clocks_.end()) hosts.insert(found->second.first);
+    }
+    return hosts.size() < 2;
   }
 
   bool can_be_one(const RankGroup& group, const CallsOfRanks& lists) const {
@@ -107,12 +134,19 @@ class ProgramGroups {
           "being ranks in order.",
           taken_));
     }
+    if (untold_ > 0) {
+      calls_.notes.push_back(fmt::format(
+          "{} collectives are of groups over several hosts that the program "
+          "states, of more devices than are in the trace; nothing tells which "
+          "these are: profile every host.",
+          untold_));
+    }
     if (refused_ > 0) {
       calls_.notes.push_back(fmt::format(
           "{} collectives are not of the groups that the program states, were "
           "devices ranks in order: some leave before others of their group "
-          "come. The profiles of some hosts may be missing, or named in "
-          "another order than their devices.",
+          "come. The profiles of hosts may be named in another order than "
+          "their devices.",
           refused_));
     }
   }
@@ -121,7 +155,7 @@ class ProgramGroups {
   /// Rank -> host and what times count from.
   std::map<uint32_t, std::pair<std::string, std::string>> clocks_;
   std::map<RankGroup, int32_t> numbers_;
-  size_t taken_ = 0, refused_ = 0;
+  size_t taken_ = 0, refused_ = 0, untold_ = 0;
 };
 
 }  // namespace

@@ -63,5 +63,17 @@ TEST(ProgramGroups, HoldNoRanksThatLeaveBeforeOthersCome) {
       << found.notes[1];
 }
 
+/// One of five devices has no profile: which, nobody says.
+TEST(ProgramGroups, OverHostsAreNotToldWhereOneIsMissing) {
+  Trace trace = step_of("devices:{0,1},{2,3},{4}", {0, 1});
+  EXPECT_EQ(match_collectives(trace).collectives.size(), 4U);
+  for (RankInfo& rank : trace.ranks) rank.host = std::to_string(rank.rank);
+  const CollectiveMatching found = match_collectives(trace);
+  EXPECT_TRUE(found.collectives.empty());
+  ASSERT_FALSE(found.notes.empty());
+  EXPECT_TRUE(found.notes[0].ends_with("profile every host."))
+      << found.notes[0];
+}
+
 }  // namespace
 }  // namespace reprise
