@@ -92,6 +92,12 @@ bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph) {
   return whole && recorded > 1;
 }
 
+bool communicates(const NodeFacts& facts, const TimedGraph& graph,
+                  size_t node) {
+  return graph.collective[node] >= 0 ||
+         facts.kind(graph.origin[node]) == PathKind::kCollective;
+}
+
 Status no_transfers(const NodeFacts& facts, const TimedGraph& graph) {
   const auto unmatched = std::count_if(
       graph.origin.begin(), graph.origin.end(), [&](uint32_t origin) {

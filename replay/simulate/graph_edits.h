@@ -28,6 +28,9 @@ void scale_gap(size_t node, double factor, TimedGraph& graph);
 /// traced whole, so that their time in it cannot be told from their work.
 bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph);
 
+/// Whether a node is part of a collective, be it that nothing tells of which.
+bool communicates(const NodeFacts& facts, const TimedGraph& graph, size_t node);
+
 /// Why no transfer can be made longer or shorter: nobody communicates, or
 /// nothing tells who with whom.
 Status no_transfers(const NodeFacts& facts, const TimedGraph& graph);

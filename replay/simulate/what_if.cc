@@ -245,7 +245,7 @@ Status scale_rank(const WhatIf& what_if, const NodeFacts& facts,
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.rank[node] != place) continue;
     scale_gap(node, what_if.factor, graph);
-    if (graph.collective[node] >= 0) continue;
+    if (communicates(facts, graph, node)) continue;
     graph.duration[node] = scaled(graph.duration[node], what_if.factor);
   }
   return {};
@@ -258,7 +258,7 @@ Status scale_side(const WhatIf& what_if, const NodeFacts& facts,
   const bool host = what_if.kind == WhatIfKind::kHost;
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0 ||
+    if (communicates(facts, graph, node) ||
         facts.on_host(graph.origin[node]) != host) {
       continue;
     }

@@ -820,22 +820,37 @@ TEST(TraceReplay, PlacesEventsOfAChangedTimeline) {
 }
 
 // Three ranks call in groups of two, and nothing says which.
-TEST(TraceReplay, SaysThatNothingTellsWhoMeetsInACollective) {
+Trace unmatched_calls() {
   Trace trace = parse_trace_text(R"(
-    d0 collective all-reduce 0-10
-    d1 collective all-reduce 0-10
-    d2 collective all-reduce 0-10
+    d0 compute k 0-10
+    d0 collective all-reduce 10-30
+    d1 compute k 0-10
+    d1 collective all-reduce 10-30
+    d2 compute k 0-10
+    d2 collective all-reduce 10-30
   )");
   for (CollectiveInfo& info : trace.collectives) {
+    info.communicator.clear();
     info.group.clear();
     info.group_size = 2;
   }
-  EXPECT_TRUE(refusal(trace, "bandwidth=2x")
-                  .starts_with("--what-if bandwidth or latency: nothing tells "
-                               "which ranks meet in the trace's 3 collectives"))
-      << refusal(trace, "bandwidth=2x");
+  return trace;
+}
+
+TEST(TraceReplay, SaysThatNothingTellsWhoMeetsInACollective) {
+  const std::string refused = refusal(unmatched_calls(), "bandwidth=2x");
+  EXPECT_TRUE(refused.starts_with(
+      "--what-if bandwidth or latency: nothing tells which ranks meet in the "
+      "trace's 3 collectives"))
+      << refused;
   EXPECT_TRUE(refusal("d0 compute k 0-10", "bandwidth=2x")
                   .ends_with("the trace has no collectives"));
+}
+
+// Half of the 10 that a kernel takes, and 20 of a collective.
+TEST(TraceReplay, CollectivesThatNothingMatchesAreNoWorkOfADevice) {
+  EXPECT_EQ(replayed(unmatched_calls(), {"device=0.5x"}).predicted_us(), 25);
+  EXPECT_EQ(replayed(unmatched_calls(), {"rank:1=2x"}).predicted_us(), 40);
 }
 
 }  // namespace
