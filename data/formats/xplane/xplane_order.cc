@@ -9,8 +9,9 @@
 namespace reprise {
 namespace {
 
-/// What waits for a transfer was launched among so many after it.
-constexpr size_t kFarthest = 4096;
+/// What waits for a transfer was launched among so many after it, and what it
+/// waits for among so many before.
+constexpr size_t kFarthest = 512;
 
 /// "%gather.1" in "… all-gather-done((f32[4], f32[16]) %gather.1)", without the
 /// sign; the last operand.
@@ -78,11 +79,12 @@ void XplaneOrder::finish_kernels(uint32_t rank, TraceSpool& spool) {
     const auto computes = [&](const Kernel& one) {
       return !one.transfers && one.stream != transfer.stream;
     };
-    const auto before =
-        std::find_if(kernels_.rend() - static_cast<std::ptrdiff_t>(at),
-                     kernels_.rend(), computes);
-    if (before != kernels_.rend())
-      spool.add_dependency({rank, before->id, transfer.id});
+    const size_t first = at - std::min(at, kFarthest);
+    for (size_t before = at; before-- > first;) {
+      if (!computes(kernels_[before])) continue;
+      spool.add_dependency({rank, kernels_[before].id, transfer.id});
+      break;
+    }
     const size_t last = std::min(kernels_.size(), at + kFarthest);
     for (size_t next = at + 1; next < last; ++next) {
       const Kernel& one = kernels_[next];
