@@ -25,6 +25,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
+#include "data/hlo/late_columns.h"
 #include "data/hlo/loop_products.h"
 #include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
@@ -439,6 +440,7 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
     note_called_rows(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kWholesMade)
     note_scans(inlined, &inlined.entry_computation());
+  note_late_columns(inlined, &inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

@@ -7,6 +7,7 @@
 
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/late_columns.h"
 #include "data/hlo/small_dot.h"
 #include "data/hlo/window.h"
 #include "data/kernel/canonical_maps.h"
@@ -199,15 +200,16 @@ int32_t ElementTrace::trace_window(const Instruction& window,
   for (const WindowDimension& dimension : *dimensions)
     sizes.push_back(dimension.size);
   int32_t result = value(window.operands[1], {});
-  for (int64_t i = 0; i < count; ++i) {
+  const std::vector<int64_t>& extents =
+      operand_shape(group_, window, 0).dimensions;
+  for (const int64_t i : window_order(window, extents)) {
     const IndexMap position = indices_.delinearize(indices_.constant(i), sizes);
     IndexMap inner;
     int32_t inside = -1;
     for (size_t d = 0; d < sizes.size(); ++d) {
       const WindowDimension& dimension = dimensions->at(d);
       const int64_t step = dimension.base_dilation;
-      const int64_t span =
-          (operand_shape(group_, window, 0).dimensions[d] - 1) * step;
+      const int64_t span = (extents[d] - 1) * step;
       const int64_t offset =
           indices_.at(position[d]).constant * dimension.window_dilation -
           dimension.padding_low;

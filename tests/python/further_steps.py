@@ -1,10 +1,11 @@
 """Steps beyond those of the other files: floats of 8 and 4 bits, integers of four and two, sets matched by assignment, tables of
-which a step touches few rows, drafts that a larger model accepts, what the partitioner makes of a grid of ranks, and a
-step of jax.pmap.
+which a step touches few rows, drafts that a larger model accepts, what the partitioner makes of a grid of ranks, a
+step of jax.pmap, and pools of bfloat16.
 As steps.py; `FURTHER[name](ranks)`."""
 
 import functools
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -354,6 +355,20 @@ def mapped_step(ranks, width=12):
     return Step(jax.pmap(step, "devices", donate_argnums=0), state, batch)
 
 
+# A bfloat16 network that pools to the next smaller size, as `SAME` pads it: in images and in time.
+def same_pools(ranks, side=8):
+    params = {"first": normal(6, w=(3, 3, 3, 8))["w"], "second": normal(7, w=(8, 5))["w"]}
+
+    def loss_of(p, extra, x, y):
+        p, x = jax.tree.map(lambda a: a.astype(jnp.bfloat16), (p, x))
+        h = jax.lax.conv_general_dilated(x, p["first"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        h = nn.avg_pool(nn.avg_pool(jax.nn.gelu(h), (3, 3), (2, 2), "SAME"), (3, 2), (2, 1), "SAME")
+        h = nn.avg_pool(h.reshape(h.shape[0], -1, 8), (4,), (3,), "SAME").mean(1)
+        return cross_entropy((h @ p["second"]).astype(jnp.float32), y), extra
+
+    return trained(ranks, params, loss_of, optax.adamw(1e-3), labelled(4 * ranks, (side, side, 3), 5))
+
+
 FURTHER = {f.__name__: f for f in (
     eight_bit_floats, four_bit_type, block_scaled, matched_sets, touched_rows, speculative, vocabulary_parallel,
-    auto_layers, auto_orders, mapped_step)}
+    auto_layers, auto_orders, mapped_step, same_pools)}

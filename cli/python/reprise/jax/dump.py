@@ -102,9 +102,19 @@ def rounds_within_functions_of_half(platform):
     return np.array_equal(_computed(platform, jax.lax.rsqrt, x), np.float16(1) / np.sqrt(x))
 
 
+@functools.cache
+def takes_late_columns(platform):
+    """Whether XLA's sums over windows that reach one column beyond the end take that column last: on CPUs JAX 0.10 to
+    0.12 do, 0.7 does not. Row by row the first window has (256 - 256) + 1, by columns (256 + 1) - 256, rounded to 0."""
+    x = np.array([[256, -256, 0], [1, 0, 0], [0, 0, 0]], jax.numpy.bfloat16)
+    zero = np.zeros((), x.dtype)
+    sums = lambda x: jax.lax.reduce_window(x, zero, jax.lax.add, (2, 2), (1, 1), "SAME")
+    return float(_computed(platform, sums, x)[0, 0]) == 0
+
+
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
-    data/hlo/contract_products.h, data/hlo/half_functions.h)."""
+    data/hlo/contract_products.h, data/hlo/half_functions.h, data/hlo/late_columns.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
     if " divide(" in text:
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
@@ -114,9 +124,12 @@ def notes_on_arithmetic(text, platform):
             notes += ['reprise_half_expm1="steps"'] if rounds_within_expm1_of_half(platform) else []
         if re.search(r" (?:rsqrt|sqrt|log-plus-one|cbrt)\(", text):
             notes += ['reprise_half_functions="steps"'] if rounds_within_functions_of_half(platform) else []
+    if _HALF_WINDOW.search(text):
+        notes += ['reprise_windows="late"'] if takes_late_columns(platform) else []
     return notes
 
 
+_HALF_WINDOW = re.compile(r" = (?:bf16|f16)\[[^=]*? reduce-window\(")
 _HALF_SUM = re.compile(r" = \(?[^()=]*\b(?:bf16|f16)\[[^=]*? (?:all-reduce|reduce-scatter)(?:-start)?\(")
 
 
