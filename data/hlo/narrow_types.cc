@@ -17,6 +17,8 @@
 namespace reprise {
 namespace {
 
+constexpr std::string_view kByHalf = "reprise_narrow=\"by_f16\"";
+
 bool is_held(PrimitiveType type) { return narrow_type(type) != nullptr; }
 
 const NarrowFloat* float_format(PrimitiveType type) {
@@ -71,8 +73,9 @@ bool is_bitcast_in_place(const Instruction& bitcast,
 
 class Widener {
  public:
-  Widener(Computation* computation, bool is_entry)
-      : computation_(*computation), is_entry_(is_entry) {}
+  /// `by_half`: all that is rounded is rounded to f16 before.
+  Widener(Computation* computation, bool is_entry, bool by_half)
+      : computation_(*computation), is_entry_(is_entry), by_half_(by_half) {}
 
   void run() {
     const std::vector<Instruction>& all = computation_.instructions;
@@ -246,9 +249,26 @@ class Widener {
         operand = ops_->converted(operand, PrimitiveType::kF32);
     }
     instruction.shape.type = PrimitiveType::kF32;
-    const InstructionId x = append(std::move(instruction));
+    const bool by_half = rounds_by_half(type);
+    InstructionId x = append(std::move(instruction));
+    if (by_half) {
+      x = ops_->converted(ops_->converted(x, PrimitiveType::kF16),
+                          PrimitiveType::kF32);
+    }
     return ops_->converted(ops_->rounded(x, *float_format(type)),
                            PrimitiveType::kBF16);
+  }
+
+  bool rounds_by_half(PrimitiveType type) const {
+    switch (type) {
+      case PrimitiveType::kF8E4M3FN:
+      case PrimitiveType::kF8E5M2:
+      case PrimitiveType::kF8E4M3B11FNUZ:
+      case PrimitiveType::kF4E2M1FN:
+        return by_half_ || has_note(origin_->attributes, kByHalf);
+      default:
+        return false;
+    }
   }
 
   /// In 8 bits, then cut to 4 or 2.
@@ -289,7 +309,7 @@ class Widener {
   }
 
   Computation& computation_;
-  const bool is_entry_;
+  const bool is_entry_, by_half_;
   std::vector<Instruction> old_;
   std::vector<Instruction> made_;
   std::vector<InstructionId> values_;    ///< By instruction of `old_`.
@@ -302,8 +322,10 @@ class Widener {
 }  // namespace
 
 void widen_narrow_types(Module* module) {
+  const bool by_half = has_note(module->attributes, kByHalf);
   for (size_t i = 0; i < module->computations.size(); ++i) {
-    Widener(&module->computations[i], i == index_of(module->entry)).run();
+    Widener(&module->computations[i], i == index_of(module->entry), by_half)
+        .run();
   }
 }
 

@@ -6,6 +6,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import jax
 
@@ -441,6 +442,26 @@ class Run(Folder):
   %dot.6 = bf16[4,5] dot(%v, %u), lhs_contracting_dims={0}, rhs_contracting_dims={1}, metadata={op_name="transpose"}"""
         rounded = [line.split()[0] for line in dump.noted(text, [], final).split("\n") if '="rounded"' in line]
         self.assertEqual(rounded, ["%d", "%t"])
+
+    def test_conversions_by_way_of_f16_are_noted(self):
+        text = """HloModule m
+  %a = f8e5m2[4]{0} convert(%x), metadata={op_name="a"}
+  %b = f8e5m2[4]{0} convert(%y), metadata={op_name="b"}
+  %c = f8e4m3[4]{0} convert(%x), metadata={op_name="c"}"""
+        final = """HloModule m
+%fused (p.1: f32[4]) -> f32[4] {
+  %convert.2 = f8e5m2[4]{0} convert(%p.1), metadata={op_name="b"}
+}
+ENTRY %main (x: f32[4]) -> f8e5m2[4] {
+  %convert.4 = f8e5m2[4]{0} convert(%x), metadata={op_name="a"}
+  %convert.5 = f8e4m3[4]{0} convert(%x), metadata={op_name="c"}
+  %fusion = f32[4]{0} fusion(%y), kind=kLoop, calls=%fused
+}"""
+        for fused, alone, expected in ((True, True, []), (False, True, ["%a"]), (False, False, [])):
+            with mock.patch.object(dump, "rounds_by_half", lambda platform, is_fused: fused if is_fused else alone):
+                lines = dump.noted_conversions(text, final, "cpu").split("\n")
+                self.assertEqual([line.split()[0] for line in lines if "by_f16" in line], expected)
+                self.assertEqual('reprise_narrow="by_f16"' in dump.notes_on_arithmetic(text, "cpu"), fused)
 
     def test_what_a_library_of_xla_does_not_round_is_noted(self):
         text = """HloModule m

@@ -27,9 +27,8 @@ KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "
 AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention", "auto_layers"]
 
 
-# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product, that of 0.7.2 rounds twice on the way to
-# 4 bits; explicit shardings came later.
-SINCE = {"eight_bit_floats": (0, 7), "block_scaled": (0, 8), "explicit": (0, 7)}
+# Explicit shardings came later than JAX 0.5.
+SINCE = {"explicit": (0, 7)}
 
 
 def version():

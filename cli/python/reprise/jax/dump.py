@@ -112,9 +112,20 @@ def takes_late_columns(platform):
     return float(_computed(platform, sums, x)[0, 0]) == 0
 
 
+@functools.cache
+def rounds_by_half(platform, is_fused):
+    """Whether XLA rounds f32 to float8_e5m2 by way of f16: on CPUs that of JAX 0.5 does, that of 0.7 where a conversion is
+    not fused with others. 1.125 is halfway between two numbers, which go to the even one."""
+    x = np.array([np.nextafter(np.float32(1.125), np.float32(2))] * 8)
+    narrow = lambda x: x.astype(jax.numpy.float8_e5m2)
+    convert = (lambda x: narrow(x).astype(jax.numpy.float32)) if is_fused else narrow
+    return float(_computed(platform, convert, x)[0]) == 1
+
+
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
-    data/hlo/contract_products.h, data/hlo/half_functions.h, data/hlo/late_columns.h)."""
+    data/hlo/contract_products.h, data/hlo/half_functions.h, data/hlo/late_columns.h,
+    data/hlo/narrow_types.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
     if " divide(" in text:
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
@@ -126,9 +137,13 @@ def notes_on_arithmetic(text, platform):
             notes += ['reprise_half_functions="steps"'] if rounds_within_functions_of_half(platform) else []
     if _HALF_WINDOW.search(text):
         notes += ['reprise_windows="late"'] if takes_late_columns(platform) else []
+    if re.search(_BY_HALF, text):
+        notes += [_NARROW] if rounds_by_half(platform, is_fused=True) else []
     return notes
 
 
+_BY_HALF = r"\b(?:f8e4m3fn|f8e5m2|f8e4m3b11fnuz|f4e2m1fn)\["
+_NARROW = 'reprise_narrow="by_f16"'
 _HALF_WINDOW = re.compile(r" = (?:bf16|f16)\[[^=]*? reduce-window\(")
 _HALF_SUM = re.compile(r" = \(?[^()=]*\b(?:bf16|f16)\[[^=]*? (?:all-reduce|reduce-scatter)(?:-start)?\(")
 
@@ -229,6 +244,29 @@ def _unrounded(text):
         for narrow, place in place_of.items():
             (kept if name in taken and narrow in widened else rounded).add(place)
     return kept - rounded
+
+
+def noted_conversions(text, compiled_text, platform):
+    """The program's text with notes on which conversions round by way of f16, where not all do or none."""
+    if not re.search(_BY_HALF, text) or rounds_by_half(platform, True) or not rounds_by_half(platform, False):
+        return text
+    alone = _places_alone(compiled_text)
+    return "\n".join(_with_note(line, _NARROW) if _narrowed(line) in alone else line for line in text.split("\n"))
+
+
+def _places_alone(text):
+    """Places of conversions to narrow floats that no fusion has."""
+    fused = set(re.findall(r"calls=%?([^,\s]+)", text))
+    places = {True: set(), False: set()}
+    for computation in re.findall(r"^(?:ENTRY )?%?\S+ \(.*?^\}", text, re.MULTILINE | re.DOTALL):
+        name = re.match(r"(?:ENTRY )?%?(\S+)", computation)[1]
+        places[name in fused] |= set(map(_narrowed, computation.split("\n")))
+    return places[False] - places[True] - {None}
+
+
+def _narrowed(line):
+    made = _made_by(line) if re.search(_BY_HALF, line) else None
+    return made.place if made and made.opcode == "convert" and re.match(_BY_HALF, made.type + "[") else None
 
 
 def _with_note(line, note):

@@ -401,8 +401,10 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     if stacked:
         tensors.save(directory / "batches.safetensors", stacked)
     compiled_text = step.compiled.as_text()
-    notes = dump.notes_on_arithmetic(step.text, step.devices[0].platform) + dump.notes_on_sums(step.text, compiled_text)
+    platform = step.devices[0].platform
+    notes = dump.notes_on_arithmetic(step.text, platform) + dump.notes_on_sums(step.text, compiled_text)
     text = dump.noted(_aliases(step.text, manifest_json["outputs"]), notes, compiled_text)
+    text = dump.noted_conversions(text, compiled_text, platform)
     text = _with_parameters(text, unread, len(step.captured) + len(step.kept))
     _write_text(directory / "step.hlo", text)
     _write_text(directory / "map.json", json.dumps(mapped, indent=1) + "\n")
