@@ -38,7 +38,7 @@ class Xla(CommandCase):
             program = (CORPUS / "hlo_proto/step.hlo.pb").read_bytes()
             out.writestr("dump/module_0000.jit_step.hlo.pb.xz", lzma.compress(program))
             out.writestr("report_nvtx_pushpop_trace.csv.xz",
-                         lzma.compress((CORPUS / "nsys_jax/ranges.csv").read_bytes()))
+                         lzma.compress((CORPUS / "nsys_jax_csv/ranges.csv").read_bytes()))
             out.writestr("nvtx_gpu_proj_trace/trace.parquet", b"PAR1" + bytes(64) + b"PAR1")
         files, info = self.imported(archive)
         self.assertEqual(info["modules"], ["module_0000.jit_step"])
