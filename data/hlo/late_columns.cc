@@ -1,9 +1,12 @@
 #include "data/hlo/late_columns.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/window.h"
 
 namespace reprise {
