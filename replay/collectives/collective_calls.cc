@@ -193,7 +193,7 @@ class CallRepair {
 void CollectiveCallFinder::number_signatures(const Trace& frame) {
   numbered_ = true;
   std::map<std::string_view, int32_t> names;
-  std::map<std::vector<uint32_t>, int32_t> groups;
+  GroupNumbers groups(groups_);
   for (const CollectiveInfo& info : frame.collectives) {
     std::vector<uint32_t> group = info.group;
     std::sort(group.begin(), group.end());
@@ -203,19 +203,12 @@ void CollectiveCallFinder::number_signatures(const Trace& frame) {
       signature.communicator =
           names.try_emplace(info.communicator, names.size()).first->second;
     }
-    if (!group.empty()) {
-      signature.group =
-          groups.try_emplace(std::move(group), groups.size()).first->second;
-    }
+    if (!group.empty()) signature.group = groups.of(group);
     signatures_.push_back(signature);
   }
   communicators_.resize(names.size());
   for (const auto& [name, place] : names) {
     communicators_[static_cast<size_t>(place)] = name;
-  }
-  groups_.resize(groups.size());
-  for (const auto& [group, place] : groups) {
-    groups_[static_cast<size_t>(place)] = group;
   }
 }
 

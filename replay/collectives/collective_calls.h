@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/trace/trace_by_rank.h"
+#include "replay/collectives/group_numbers.h"
 
 namespace reprise {
 
@@ -47,8 +48,8 @@ struct CollectiveCall {
 struct CollectiveCalls {
   std::vector<CollectiveCall> calls;  ///< By (rank, order_ns, event).
   std::vector<std::string> communicators;
-  std::vector<std::vector<uint32_t>> groups;  ///< Each ascending.
-  size_t ranks = 0;                           ///< Of the trace.
+  std::vector<RankGroup> groups;
+  size_t ranks = 0;  ///< Of the trace.
   /// Repairs and what stays unknown, in whole sentences.
   std::vector<std::string> notes;
 };
@@ -75,7 +76,7 @@ class CollectiveCallFinder {
                               CollectiveCall& call);
 
   std::vector<std::string> communicators_;
-  std::vector<std::vector<uint32_t>> groups_;
+  std::vector<RankGroup> groups_;
   std::vector<Signature> signatures_;  ///< [Trace::collectives]
   bool numbered_ = false;
   /// By rank; `event` counts from the rank's first.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -71,18 +70,14 @@ std::vector<Callers> callers_of(const CollectiveCalls& calls) {
 }  // namespace
 
 void gather_communicators(CollectiveCalls& calls) {
-  std::map<std::vector<uint32_t>, int32_t> numbers;
-  for (size_t group = 0; group < calls.groups.size(); ++group)
-    numbers.try_emplace(calls.groups[group], static_cast<int32_t>(group));
+  GroupNumbers numbers(calls.groups);
   const std::vector<Callers> known = callers_of(calls);
   std::vector<int32_t> group_of(known.size(), -1);  // [communicator]
   for (size_t communicator = 0; communicator < known.size(); ++communicator) {
     const Callers& callers = known[communicator];
     if (!holds_its_callers(callers)) continue;
-    const auto [at, is_new] = numbers.try_emplace(
-        {callers.ranks.begin(), callers.ranks.end()}, calls.groups.size());
-    if (is_new) calls.groups.push_back(at->first);
-    group_of[communicator] = at->second;
+    group_of[communicator] =
+        numbers.of({callers.ranks.begin(), callers.ranks.end()});
   }
   for (CollectiveCall& call : calls.calls) {
     if (call.communicator < 0) continue;

@@ -15,14 +15,13 @@
 namespace reprise {
 namespace {
 
-using RankGroup = std::vector<uint32_t>;
 /// Places in CollectiveCalls::calls, in the order of each rank.
 using CallsOfRanks = std::map<uint32_t, std::vector<uint32_t>>;
 
 class ProgramGroups {
  public:
   ProgramGroups(CollectiveCalls& calls, const std::vector<RankInfo>& ranks)
-      : calls_(calls) {
+      : calls_(calls), numbers_(calls.groups) {
     for (const RankInfo& rank : ranks)
       clocks_[rank.rank] = {rank.host, rank.clock_domain};
   }
@@ -60,7 +59,7 @@ class ProgramGroups {
         const auto list = lists.find(rank);
         if (list == lists.end()) continue;
         counted += list->second.size();
-        if (hold && number < 0) number = number_of(group);
+        if (hold && number < 0) number = numbers_.of(group);
         for (const uint32_t place : list->second) {
           CollectiveCall& call = calls_.calls[place];
           call.group = number;
@@ -116,17 +115,6 @@ class ProgramGroups {
            one->second == other->second && one->second.second == "epoch";
   }
 
-  int32_t number_of(const RankGroup& group) {
-    if (numbers_.empty()) {
-      for (size_t at = 0; at < calls_.groups.size(); ++at)
-        numbers_.try_emplace(calls_.groups[at], static_cast<int32_t>(at));
-    }
-    const auto [at, fresh] =
-        numbers_.try_emplace(group, static_cast<int32_t>(calls_.groups.size()));
-    if (fresh) calls_.groups.push_back(group);
-    return at->second;
-  }
-
   void note() {
     if (taken_ > 0) {
       calls_.notes.push_back(fmt::format(
@@ -154,7 +142,7 @@ class ProgramGroups {
   CollectiveCalls& calls_;
   /// Rank -> host and what times count from.
   std::map<uint32_t, std::pair<std::string, std::string>> clocks_;
-  std::map<RankGroup, int32_t> numbers_;
+  GroupNumbers numbers_;
   size_t taken_ = 0, refused_ = 0, untold_ = 0;
 };
 

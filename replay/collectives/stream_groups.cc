@@ -23,7 +23,7 @@ constexpr size_t kApartInTwo = 10, kFewestApart = 3;
 using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
 
 struct StreamGroup {
-  std::vector<uint32_t> ranks;
+  RankGroup ranks;
   std::vector<const CallStream*> streams;
 };
 
@@ -119,18 +119,17 @@ class StreamGroups {
 
   /// Several streams of the same ranks count on.
   void number() {
-    std::map<std::vector<uint32_t>, std::pair<int32_t, int64_t>> known;
+    GroupNumbers numbers(calls_.groups);
+    std::map<int32_t, int64_t> called;  // How often so far, by group.
     int64_t named = 0;
     for (const StreamGroup& group : groups_) {
-      const auto [found, fresh] = known.try_emplace(
-          group.ranks, static_cast<int32_t>(calls_.groups.size()), 0);
-      if (fresh) calls_.groups.push_back(group.ranks);
-      auto& [place, next] = found->second;
+      const int32_t number = numbers.of(group.ranks);
+      int64_t& next = called[number];
       const size_t count = group.streams.front()->calls.size();
       for (const CallStream* stream : group.streams) {
         for (size_t k = 0; k < count; ++k) {
           CollectiveCall& one = calls_.calls[stream->calls[k]];
-          one.group = place;
+          one.group = number;
           one.group_size = static_cast<int64_t>(group.ranks.size());
           one.sequence = next + static_cast<int64_t>(k);
         }
@@ -141,7 +140,7 @@ class StreamGroups {
     calls_.notes.push_back(fmt::format(
         "{} collectives name no communicator: each is taken to be of the ranks "
         "whose streams leave theirs at one time, in {} groups.",
-        named, known.size()));
+        named, called.size()));
   }
 
   CollectiveCalls& calls_;
