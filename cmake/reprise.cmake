@@ -42,20 +42,32 @@ target_link_options(reprise_flags INTERFACE
 
 # A release is compiled at -O2; what computes tensors, or runs thousands of times in a search, at -O3 (HOT), and what
 # runs once a command, or waits for something else most of the time, at -O1 (COLD): it takes half of the compile time.
+# What only tests link is compiled as they are (TESTING).
 add_compile_options($<$<CONFIG:Release>:-O2>)
 
-# reprise_library(name [HOT|COLD] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
+# What calls the code under test need not be fast itself: at -O0 it compiles in little more than half of the time, and
+# nearly all tests run as fast. Those that compute themselves (naive readers, sums to compare with) are HOT.
+set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O0>)
+
+# reprise_library(name [HOT|COLD|TESTING] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
 # A static library; without SOURCES, a header-only one. Of HEADERS_OF it uses what is inline, and links nothing.
 function(reprise_library name)
-  cmake_parse_arguments(ARG "HOT;COLD" "" "SOURCES;DEPS;HEADERS_OF" ${ARGN})
+  cmake_parse_arguments(ARG "HOT;COLD;TESTING" "" "SOURCES;DEPS;HEADERS_OF" ${ARGN})
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:reprise_flags> ${ARG_DEPS})
     target_include_directories(${name} PUBLIC $<INSTALL_INTERFACE:include/reprise>)
     target_compile_features(${name} PUBLIC cxx_std_20)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ${REPRISE_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+    set(headers reprise_headers)
+    if(ARG_TESTING)
+      # -fPIE as programs are, whose headers these are.
+      target_compile_options(${name} PRIVATE -fPIE ${REPRISE_TEST_FLAGS})
+      target_link_libraries(${name} PUBLIC GTest::gtest)
+      set(headers testing_headers)
+    endif()
     if(REPRISE_UNITY)
-      target_precompile_headers(${name} REUSE_FROM reprise_headers)
+      target_precompile_headers(${name} REUSE_FROM ${headers})
     endif()
     if(ARG_HOT)
       target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
@@ -71,9 +83,6 @@ function(reprise_library name)
   set_target_properties(${name} PROPERTIES REPRISE_HEADERS_OF "${ARG_HEADERS_OF}")
 endfunction()
 
-# What calls the code under test need not be fast itself: at -O0 it compiles in little more than half of the time, and
-# nearly all tests run as fast. Those that compute themselves (naive readers, sums to compare with) are HOT.
-set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O0>)
 set(REPRISE_HOT_TEST_FLAGS $<$<CONFIG:Release>:-O1>)
 
 # reprise_room_tests(program): where libraries compile as one, so do this folder's tests below this line: one program
@@ -143,7 +152,7 @@ function(reprise_test name)
       SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS ${REPRISE_HOT_TEST_FLAGS})
   endif()
   if(REPRISE_ROOM_TESTS AND NOT ARG_ALONE)
-    list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    list(TRANSFORM ARG_SOURCES REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
     target_sources(${REPRISE_ROOM_TESTS} PRIVATE ${ARG_SOURCES})
     target_link_libraries(${REPRISE_ROOM_TESTS} PRIVATE ${ARG_DEPS})
     reprise_suites_filter(${name} filter ${ARG_SOURCES})
@@ -155,7 +164,10 @@ function(reprise_test name)
     set(command ${name})
   endif()
   add_test(NAME ${name} COMMAND ${command})
-  set(REPRISE_COMMAND_OF_${name} ${command} PARENT_SCOPE)  # For those who run it in other ways too.
+  # For those who give the program more, or run it in other ways too.
+  list(GET command 0 program)
+  set(REPRISE_PROGRAM_OF_${name} ${program} PARENT_SCOPE)
+  set(REPRISE_COMMAND_OF_${name} ${command} PARENT_SCOPE)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()

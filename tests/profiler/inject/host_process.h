@@ -17,6 +17,9 @@
 
 namespace reprise {
 
+/// What wait gives of a program that ran to its end and was served as it asks.
+inline constexpr int kStatus7 = 7 << 8;
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// A private directory for shards, and the programs that write them.

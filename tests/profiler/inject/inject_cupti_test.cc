@@ -27,9 +27,6 @@ class InjectCupti : public testing::TestWithParam<Version> {
   HostProcesses host_;
 };
 
-/// Exited with 7: the program ran to its end and CUPTI was used as it asks.
-constexpr int kStatus7 = 7 << 8;
-
 std::vector<int64_t> starts(const std::vector<ProcessRecord>& records) {
   std::vector<int64_t> all;
   for (const ProcessRecord& record : records) all.push_back(record.start_ns);

@@ -15,8 +15,6 @@ class InjectNvtx : public testing::TestWithParam<const char*> {
   HostProcesses host_;
 };
 
-constexpr int kStatus7 = 7 << 8;
-
 std::vector<std::string> names(const StrictShardContents& shard,
                                RecordKind kind) {
   std::vector<std::string> all;

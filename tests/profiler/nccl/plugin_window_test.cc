@@ -25,9 +25,9 @@ namespace {
 using fake_nccl::ProfilerPlugin;
 
 /// One communicator of the plugin, as NCCL plays to it.
-class Player {
+class WindowPlayer {
  public:
-  Player()
+  WindowPlayer()
       : plugin_(*ProfilerPlugin::loaded()),
         context_(plugin_.open(0xc, "", 1, 2, 0)) {}
 
@@ -109,7 +109,7 @@ std::vector<int64_t> bytes_of(const StrictShardContents& shard) {
   return bytes;
 }
 
-void call_and_run(Player& player, uint64_t count) {
+void call_and_run(WindowPlayer& player, uint64_t count) {
   const auto apis = player.call({count}, false);
   const auto calls = player.launch({count}, apis);
   player.end_call();
@@ -118,7 +118,7 @@ void call_and_run(Player& player, uint64_t count) {
 
 TEST_P(NcclPluginWindow, HoldsTheCallsThatStartInIt) {
   const StrictShardContents shard = play([] {
-    Player player;
+    WindowPlayer player;
     call_and_run(player, 1);
     is_open = 1;
     call_and_run(player, 2);
@@ -146,7 +146,7 @@ TEST_P(NcclPluginWindow, HoldsTheCallsThatStartInIt) {
 TEST_P(NcclPluginWindow, KeepsWhatGraphsCaptureBeforeIt) {
   if (GetParam() < 5) GTEST_SKIP() << "version 4 does not say it";
   const StrictShardContents shard = play([] {
-    Player player;
+    WindowPlayer player;
     const auto apis = player.call({1, 2}, true);
     const auto captured = player.launch({1, 2}, apis);
     player.end_call();
@@ -188,7 +188,7 @@ TEST_P(NcclPluginWindow, KeepsWhatGraphsCaptureBeforeIt) {
 TEST_P(NcclPluginWindow, HasNoLimitsUnlessTheyAreAskedFor) {
   const StrictShardContents shard = play(
       [] {
-        Player player;
+        WindowPlayer player;
         call_and_run(player, 1);
         return 0;
       },
