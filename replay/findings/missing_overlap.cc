@@ -166,8 +166,9 @@ Exposure exposure_of(const FindingInput& input) {
 }
 
 /// Whether the like of the collective at `node` stand between layers: most
-/// begin when their rank has computed since the one before, and run beside
-/// nothing. Buckets of gradients follow each other, or run beside compute.
+/// begin when their ranks have computed since the one before, and run beside
+/// nothing on all of them. Buckets of gradients follow each other, or run
+/// beside compute, if only on the rank that the others wait for.
 bool is_between_layers(const FindingInput& input, const Exposure& exposure,
                        uint32_t node) {
   constexpr size_t kFew = 4;
@@ -176,24 +177,28 @@ bool is_between_layers(const FindingInput& input, const Exposure& exposure,
     return input.analysis.matching
         .collectives[static_cast<size_t>(graph.collective[at])];
   };
-  const IntervalSet& busy = exposure.busy[graph.rank[node]];
-  size_t count = 0, between = 0;
-  int64_t last_ns = std::numeric_limits<int64_t>::min();
+  std::map<int32_t, bool> between;  // By place among the collectives.
+  std::vector<int64_t> last_ns(exposure.busy.size(),
+                               std::numeric_limits<int64_t>::min());
   for (uint32_t at = 0; at < graph.size(); ++at) {
-    if (graph.collective[at] < 0 || graph.rank[at] != graph.rank[node] ||
-        of(at).kind != of(node).kind ||
+    if (graph.collective[at] < 0 || of(at).kind != of(node).kind ||
         of(at).communicator != of(node).communicator) {
       continue;
     }
+    const IntervalSet& busy = exposure.busy[graph.rank[at]];
     const int64_t end_ns = input.times.end_ns[at];
     const int64_t begin_ns = end_ns - graph.duration[at];
+    int64_t& last = last_ns[graph.rank[at]];
     const bool alone = busy.length_within_ns(begin_ns, end_ns) == 0;
-    const bool computed = busy.length_within_ns(last_ns, begin_ns) > 0;
-    ++count;
-    between += alone && computed ? 1 : 0;
-    last_ns = end_ns;
+    const bool computed = busy.length_within_ns(last, begin_ns) > 0;
+    bool& all = between.try_emplace(graph.collective[at], true).first->second;
+    all = all && alone && computed;
+    last = end_ns;
   }
-  return count >= kFew && 2 * between > count;
+  const auto count = static_cast<size_t>(
+      std::count_if(between.begin(), between.end(),
+                    [](const auto& one) { return one.second; }));
+  return between.size() >= kFew && 2 * count > between.size();
 }
 
 /// What to do, in words and by a command.

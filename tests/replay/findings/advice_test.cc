@@ -65,6 +65,24 @@ TEST(Advice, AllReducesAfterTheBackwardPassAreBuckets) {
             "reprise optimize TRACE --only buckets -o plan.json");
 }
 
+// Rank 0 computes nothing beside them, but it waits for a rank that does:
+// these do not stand between layers.
+TEST(Advice, AllReducesBesideComputeOfALateRankAreBuckets) {
+  const Finding buckets = missing_overlap([](InjectedStep& step) {
+    for (int bucket = 0; bucket < kLayers; ++bucket) {
+      step.kernel("copy", 50 * kUs);
+      reduce(step);
+      step.kernel_on(1, "gemm", 100 * kUs);
+      step.wait_for_communication();
+    }
+    step.kernel("adam", 400 * kUs);
+  });
+  EXPECT_EQ(buckets.where.ranks, std::vector<uint32_t>{0});
+  EXPECT_FALSE(buckets.action.starts_with("split the batch")) << buckets.action;
+  EXPECT_EQ(buckets.command,
+            "reprise optimize TRACE --only buckets -o plan.json");
+}
+
 // Twelve transfers of 2 ms beside 4.8 ms of compute: they follow each other,
 // and overlap changes nothing. Of bandwidth twice as high the same job says
 // what it gains; of one size 6.6 us and two hops of 0.6 us are taken for
