@@ -168,7 +168,7 @@ class CallRepair {
     }
     result_.notes.push_back(
         fmt::format("{} messages name a peer in a group that nothing "
-                    "describes; whom they meet is taken from their order.",
+                    "describes: it is not taken for a rank.",
                     dropped));
   }
 

@@ -30,7 +30,7 @@ class ChannelMatcher {
       }
       return std::move(result_);
     }
-    if (channel_.mixes_groups(lists.size())) {
+    if (channel_.unknown_peer || channel_.mixes_groups(lists.size())) {
       give_up(lists);
       return std::move(result_);
     }
@@ -246,7 +246,10 @@ CollectiveChannel channel_of(const CollectiveCall& call,
     const uint32_t last = all.calls.back().rank;
     if (first != last) peer = call.rank == first ? last : first;
   }
-  if (peer < 0) return channel;
+  if (peer < 0) {
+    channel.unknown_peer = !channel.named();
+    return channel;
+  }
   channel.pair = true;
   channel.group = -1;
   channel.group_size = 2;

@@ -17,6 +17,7 @@ struct CollectiveChannel {
   bool trainer = false;  ///< Ours: a unit of a step is one call everywhere.
   bool device = false;
   bool batched = false;  ///< Kernels of several messages, in either direction.
+  bool unknown_peer = false;  ///< Messages that may be to any of several ranks.
   int32_t communicator = -1, group = -1;  ///< As in CollectiveCall.
   uint32_t from = 0, to = 0;  ///< Of a pair; of batches the lower rank first.
   int64_t group_size = -1;

@@ -140,7 +140,11 @@ class Matcher {
                                  ? std::string("without a communicator")
                                  : "of communicator '" + communicator + "'";
     const std::string reason =
-        channel.mixes_groups(lists.size())
+        channel.unknown_peer
+            ? std::string(
+                  "sends and receives do not say whom they meet (of Gloo's, "
+                  "torch.profiler tells it with record_shapes=True)")
+        : channel.mixes_groups(lists.size())
             ? fmt::format(
                   "{} ranks are in groups of {}, and nothing says "
                   "which",

@@ -137,8 +137,8 @@ TEST(CoalescedCalls, PeersThatRangesNameAreOfTheirGroup) {
   EXPECT_EQ(summary(unknown),
             "all-reduce 0 from -1: 0@5\n 100 from -1: 1@1001 2@1002\n");
   EXPECT_EQ(match_collectives(collective_trace(unknown)).notes.front(),
-            "2 messages name a peer in a group that nothing describes; whom "
-            "they meet is taken from their order.");
+            "2 messages name a peer in a group that nothing describes: it is "
+            "not taken for a rank.");
 }
 
 // A ring's kernel has two peers: nobody's alone, but of its group's.

@@ -123,6 +123,21 @@ TEST(MatchCollectives, GloosMessagesMeetWhomTheirOperatorsName) {
   EXPECT_EQ(match_collectives(trace).collectives[0].members[1].start_ns, 31);
 }
 
+TEST(MatchCollectives, MessagesToNobodyKnownAreNoCollectiveOfAll) {
+  // The same ring, recorded without the operators' arguments.
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    text += fmt::format(
+        "{0} collective t1 {1} {2} gloo:send\n"
+        "{0} collective t1 {3} {4} gloo:recv\n",
+        rank, 10 + rank, 20 + rank, 30 + rank, 40 + rank);
+  }
+  const CollectiveMatching matching = match_collectives(collective_trace(text));
+  EXPECT_TRUE(matching.collectives.empty());
+  ASSERT_EQ(matching.notes.size(), 1u);
+  EXPECT_NE(matching.notes[0].find("record_shapes=True"), std::string::npos);
+}
+
 TEST(MatchCollectives, PeersInAGroupOfSomeRanksAreNotTakenForRanks) {
   // Ranks 1 and 2 are ranks 0 and 1 of a group: "to 1", "from 0". Rank 0 sends
   // nothing.
@@ -130,8 +145,8 @@ TEST(MatchCollectives, PeersInAGroupOfSomeRanksAreNotTakenForRanks) {
                                        gloo_message(1, 10, "send", 1) +
                                        gloo_message(2, 10, "recv_", 0));
   EXPECT_EQ(match_collectives(trace).notes.front(),
-            "2 messages name a peer in a group that nothing describes; whom "
-            "they meet is taken from their order.");
+            "2 messages name a peer in a group that nothing describes: it is "
+            "not taken for a rank.");
 }
 
 TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
