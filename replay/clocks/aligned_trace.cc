@@ -1,9 +1,12 @@
 #include "replay/clocks/aligned_trace.h"
 
+#include "replay/collectives/posted_arrivals.h"
+
 namespace reprise {
 
 void AlignedTrace::align() {
   if (!is_solo(frame())) clocks_ = align_clocks(trace_, matching_);
+  settle_posted_messages(matching_, frame());
 }
 
 AlignedTrace AlignedTrace::align(Trace trace) {
@@ -26,7 +29,9 @@ Result<AlignedTrace> AlignedTrace::read(const std::string& path,
 }
 
 AlignedTrace AlignedTrace::as_recorded(Trace trace) {
-  return AlignedTrace(TraceByRank(std::move(trace)));
+  AlignedTrace aligned(TraceByRank(std::move(trace)));
+  settle_posted_messages(aligned.matching_, aligned.frame());
+  return aligned;
 }
 
 bool is_solo(const Trace& trace) {

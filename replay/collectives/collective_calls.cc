@@ -14,6 +14,7 @@
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
 #include "replay/collectives/message_peer.h"
+#include "replay/collectives/posted_arrivals.h"
 #include "replay/collectives/program_groups.h"
 #include "replay/collectives/stream_groups.h"
 
@@ -252,6 +253,7 @@ void CollectiveCallFinder::add(const RankEvents& events) {
       absorb_operator(trace, gloo.of(event), call);
     add_call(event, call);
   }
+  find_stand_stills(events, calls);
 }
 
 CollectiveCall CollectiveCallFinder::recorded(const Trace& trace,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,6 +15,9 @@
 #include "replay/collectives/group_numbers.h"
 
 namespace reprise {
+
+/// Of calls that are no posted messages.
+inline constexpr int64_t kNeverStill = std::numeric_limits<int64_t>::min();
 
 struct CollectiveCall {
   uint32_t event = 0;  ///< Its number over all ranks.
@@ -43,6 +47,8 @@ struct CollectiveCall {
   bool batched = false;
   bool both_ways = false;  ///< Batched, with one peer: a send and a receive.
   bool lone = false;       ///< Batched, a message by itself.
+  /// As find_stand_stills.
+  int64_t still_ns = kNeverStill;
 };
 
 struct CollectiveCalls {

@@ -62,7 +62,7 @@ class Matcher {
     for (const uint32_t i : members) {
       const CollectiveCall& call = calls_[i];
       collective.members.push_back(
-          {call.rank, call.event, call.start_ns, call.end_ns});
+          {call.rank, call.event, call.start_ns, call.end_ns, call.still_ns});
       if (collective.kind == K::kUnknown) collective.kind = call.kind;
       collective.both_ways |= call.both_ways;
       if (!collective.type) collective.type = call.type;

@@ -27,6 +27,7 @@ struct CollectiveMember {
   uint32_t rank = 0;
   uint32_t event = 0;  ///< Index in Trace::events, over all ranks.
   int64_t start_ns = 0, end_ns = 0;  ///< As recorded.
+  int64_t still_ns = kNeverStill;    ///< As find_stand_stills.
 };
 
 struct MatchedCollective {

@@ -40,7 +40,8 @@ StreamNodes PostedMessages::add_nodes() {
 }
 
 // A receiver that awaited its data went on when they were there. Any other
-// range says only that they were there by its end.
+// range says only that they were there by its end, or by when the message is
+// taken to be over (settle_posted_messages).
 int64_t PostedMessages::over_ns(const Message& message) const {
   const Interval& time = draft_.time[message.event];
   const int32_t place = draft_.collective_of(message.event);
@@ -49,12 +50,13 @@ int64_t PostedMessages::over_ns(const Message& message) const {
       draft_.matching.collectives[static_cast<size_t>(place)];
   const uint32_t rank = draft_.trace.ranks[draft_.rank_place[stream_]].rank;
   const bool sends = static_cast<int64_t>(rank) == matched.sender;
-  if (message.awaited && !sends) return time.end_ns;
   int64_t over_ns = time.end_ns;
   for (const CollectiveMember& member : matched.members) {
-    const uint32_t other = draft_.place_of(member.rank);
-    if (other != kNoNode)
-      over_ns = std::min(over_ns, draft_.at(other, member.end_ns));
+    const uint32_t place_of_member = draft_.place_of(member.rank);
+    if (place_of_member == kNoNode) continue;
+    const int64_t end_ns = draft_.at(place_of_member, member.end_ns);
+    if (message.awaited && !sends && member.rank == rank) return end_ns;
+    over_ns = std::min(over_ns, end_ns);
   }
   return over_ns;
 }

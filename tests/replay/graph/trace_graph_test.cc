@@ -380,6 +380,29 @@ TEST(TraceGraph, EndsAMessageThatNobodyAwaitedWithTheFirstRange) {
   EXPECT_EQ(trace.durations_us("receive"), Durations{330});
 }
 
+TEST(TraceGraph, EndsAMessageWhenItCameWhoeverIdledLater) {
+  // Rank 1 stood still before three messages were sent, 100 us each. The fourth
+  // came while it worked: what it idles for 120 us then is no wait.
+  const Built trace = built(R"(
+    h0 collective send 500-510 peer=1
+    h0 collective send 1500-1510 peer=1
+    h0 collective send 2500-2510 peer=1
+    h0 collective send 3500-9000 peer=1
+    h1 host-op c10d::recv_ 0-10
+    h1 collective receive 10-600 peer=0
+    h1 host-op c10d::recv_ 1000-1010
+    h1 collective receive 1010-1600 peer=0
+    h1 host-op c10d::recv_ 2000-2010
+    h1 collective receive 2010-2600 peer=0
+    h1 host-op c10d::recv_ 3000-3010
+    h1 collective receive 3010-8120 peer=0
+    h1 host-op forward 3020-8000
+    h1 host-op next 8130-8200)");
+  EXPECT_EQ(trace.durations_us("receive"), (Durations{100, 100, 100, 100}));
+  EXPECT_EQ(trace.durations_us("send").back(), 100);
+  EXPECT_EQ(trace.gap_us("next"), 130);
+}
+
 TEST(TraceGraph, CutsWhatAnOperatorWaitsOutOfIt) {
   // Autograd's engine waits from 100 to 890 in a hook, and works for 10 us
   // then; a known wait is over 30 us after its collective.
