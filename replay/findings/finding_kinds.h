@@ -83,6 +83,10 @@ void find_missing_overlap(const FindingInput& input, Candidates& found);
 void find_communication_bound(const FindingInput& input, Candidates& found);
 void find_collective_choice(const FindingInput& input, Candidates& found);
 
+/// Whether ranks send before they receive, as in no pipeline: its stages beyond
+/// the first have nothing to send then. False where no message tells who sends.
+bool is_exchange(const FindingInput& input);
+
 /// Host calls that set a device up: 100 ms or more while it does nothing.
 NodeSet set_up_calls(const FindingInput& input);
 

@@ -51,7 +51,7 @@ std::vector<int64_t> waits_for_others(const FindingInput& input,
 }  // namespace
 
 void find_pipeline_bubble(const FindingInput& input, Candidates& found) {
-  if (input.graph.ranks.size() < 2) return;
+  if (input.graph.ranks.size() < 2 || is_exchange(input)) return;
   NodeSet messages = message_nodes(input.graph);
   const std::vector<int64_t> waited_ns = waits_for_others(input, messages);
   const auto least = std::min_element(waited_ns.begin(), waited_ns.end());

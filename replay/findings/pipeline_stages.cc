@@ -24,7 +24,9 @@ bool sends_between_ranks(const FindingInput& input) {
 }  // namespace
 
 void find_pipeline_stages(const FindingInput& input, Candidates& found) {
-  if (input.graph.ranks.size() < 2 || !sends_between_ranks(input)) return;
+  if (input.graph.ranks.size() < 2 || !sends_between_ranks(input) ||
+      is_exchange(input))
+    return;
   const TimedGraph& graph = input.graph;
   std::vector<double> own_ns(graph.ranks.size(), 0);
   std::vector<int32_t> part(graph.size(), -1);
