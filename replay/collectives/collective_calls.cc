@@ -397,7 +397,7 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   take_program_groups(result, trace.frame().ranks);
   CallRepair(result).run();
   if (share_a_clock(trace.frame().ranks)) infer_groups(result);
-  infer_stream_groups(result);
+  infer_stream_groups(result, trace.frame().ranks);
   return result;
 }
 

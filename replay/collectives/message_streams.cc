@@ -10,9 +10,6 @@
 namespace reprise {
 namespace {
 
-/// So many messages that end together tell that their streams meet.
-constexpr size_t kTellingMessages = 8;
-
 class MessageStreams {
  public:
   MessageStreams(const std::vector<CallStream>& streams, StreamClocks& clocks,
@@ -22,7 +19,7 @@ class MessageStreams {
   void run() {
     std::map<uint32_t, std::vector<const CallStream*>> by_rank;
     for (const CallStream& stream : streams_) {
-      if (tells_nobody(stream)) by_rank[stream.rank].push_back(&stream);
+      if (names_nobody(stream)) by_rank[stream.rank].push_back(&stream);
     }
     for (auto a = by_rank.begin(); a != by_rank.end(); ++a) {
       for (auto b = std::next(a); b != by_rank.end(); ++b) {
@@ -54,28 +51,10 @@ class MessageStreams {
   };
   using Meetings = std::vector<Meeting>;
 
-  bool tells_nobody(const CallStream& stream) const {
-    return stream.calls.size() >= kTellingMessages &&
+  bool names_nobody(const CallStream& stream) const {
+    return clocks_.are_any_messages(stream) &&
            std::all_of(stream.calls.begin(), stream.calls.end(),
-                       [&](uint32_t place) {
-                         const CollectiveCall& call = calls_[place];
-                         return call.peer < 0 &&
-                                (call.kind == CollectiveKind::kUnknown ||
-                                 is_message(call.kind));
-                       });
-  }
-
-  bool can_meet(const CallStream& a, const CallStream& b) const {
-    return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(),
-                      b.calls.end(), [&](uint32_t one, uint32_t other) {
-                        const CollectiveCall& x = calls_[one];
-                        const CollectiveCall& y = calls_[other];
-                        const bool unsure =
-                            x.kind == CollectiveKind::kUnknown ||
-                            y.kind == CollectiveKind::kUnknown;
-                        return (unsure || x.kind != y.kind) &&
-                               (x.bytes == y.bytes || !x.bytes || !y.bytes);
-                      });
+                       [&](uint32_t place) { return calls_[place].peer < 0; });
   }
 
   Meetings on(const StreamClocks::Line& line, const Streams& a,
@@ -83,39 +62,18 @@ class MessageStreams {
     Meetings found;
     for (const CallStream* one : a) {
       for (const CallStream* other : b) {
-        if (can_meet(*one, *other) && clocks_.together(*one, *other, line))
+        if (clocks_.can_meet(*one, *other) &&
+            clocks_.together(*one, *other, line))
           found.push_back({one, other, clocks_.apart_ns(*one, *other, line)});
       }
     }
     return found;
   }
 
-  /// More of them, or as many that leave closer together.
-  static bool explains_more(const Meetings& a, const Meetings& b) {
-    if (a.size() != b.size()) return a.size() > b.size();
-    const auto apart_ns = [](const Meetings& all) {
-      int64_t sum_ns = 0;
-      for (const Meeting& one : all)
-        sum_ns = saturating_add(sum_ns, one.apart_ns);
-      return sum_ns;
-    };
-    return apart_ns(a) < apart_ns(b);
-  }
-
-  /// Streams of two ranks that leave together, on the clocks that explain most.
+  /// Streams of two ranks that leave together.
   Meetings meeting(const Streams& a, const Streams& b) {
     const auto known = clocks_.clocks_of(a.front()->rank, b.front()->rank);
-    Meetings most = on(known.value_or(StreamClocks::Line{}), a, b);
-    if (known || !most.empty()) return most;
-    for (const CallStream* one : a) {
-      for (const CallStream* other : b) {
-        if (!can_meet(*one, *other)) continue;
-        Meetings found = on(clocks_.line_of(*one, *other), a, b);
-        if (found.size() > 1 && explains_more(found, most))
-          most = std::move(found);
-      }
-    }
-    return most;
+    return on(known.value_or(StreamClocks::Line{}), a, b);
   }
 
   /// The one that leaves closest; none where others that leave with it leave

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "data/integers.h"
 #include "data/median.h"
@@ -15,6 +16,8 @@ namespace {
 
 /// So many calls that end together tell that clocks are so.
 constexpr size_t kTellingClocks = 5;
+/// So many messages that end together tell that their streams meet.
+constexpr size_t kTellingMessages = 8;
 /// More lines, or more ranks as one, tell nothing new.
 constexpr size_t kMostLines = 8, kMostMembers = 8;
 /// Clocks are no further apart than this: a century.
@@ -133,18 +136,113 @@ bool StreamClocks::tells(const CallStream& one, uint32_t other,
                      });
 }
 
+bool StreamClocks::can_meet(const CallStream& a, const CallStream& b) const {
+  return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(),
+                    b.calls.end(), [&](uint32_t one, uint32_t other) {
+                      const CollectiveCall& x = call(one);
+                      const CollectiveCall& y = call(other);
+                      const bool unsure = x.kind == CollectiveKind::kUnknown ||
+                                          y.kind == CollectiveKind::kUnknown;
+                      return (unsure || x.kind != y.kind) &&
+                             (x.bytes == y.bytes || !x.bytes || !y.bytes);
+                    });
+}
+
+bool StreamClocks::meet_by_name(const CallStream& a,
+                                const CallStream& b) const {
+  const auto all_name = [&](const CallStream& one, uint32_t rank) {
+    return std::all_of(one.calls.begin(), one.calls.end(), [&](uint32_t place) {
+      return is_message(call(place).kind) && !call(place).peer_in_group &&
+             call(place).peer == static_cast<int32_t>(rank);
+    });
+  };
+  return can_meet(a, b) && all_name(a, b.rank) && all_name(b, a.rank);
+}
+
+bool StreamClocks::are_any_messages(const CallStream& one) const {
+  return one.calls.size() >= kTellingMessages &&
+         std::all_of(one.calls.begin(), one.calls.end(), [&](uint32_t place) {
+           const bool any = call(place).peer < 0 || call(place).peer_in_group;
+           return any && (call(place).kind == CollectiveKind::kUnknown ||
+                          is_message(call(place).kind));
+         });
+}
+
+bool StreamClocks::share_a_clock(uint32_t a, uint32_t b) const {
+  const auto find = [&](uint32_t rank) {
+    return std::find_if(
+        ranks_.begin(), ranks_.end(),
+        [&](const RankInfo& info) { return info.rank == rank; });
+  };
+  const auto one = find(a), other = find(b);
+  return one != ranks_.end() && other != ranks_.end() && !one->host.empty() &&
+         one->host == other->host && one->clock_domain == other->clock_domain &&
+         (one->clock_domain == "epoch" || one->clock_domain == "monotonic");
+}
+
+StreamClocks::Meetings StreamClocks::meetings(uint32_t a, uint32_t b,
+                                              const Line& line) const {
+  Meetings found;
+  for (const CallStream& one : of_rank(a)) {
+    if (!are_any_messages(one)) continue;
+    for (const CallStream& other : of_rank(b)) {
+      if (!are_any_messages(other) || !can_meet(one, other) ||
+          !together(one, other, line))
+        continue;
+      ++found.count;
+      found.apart_ns =
+          saturating_add(found.apart_ns, apart_ns(one, other, line));
+    }
+  }
+  return found;
+}
+
+size_t StreamClocks::collectives(uint32_t a, uint32_t b,
+                                 const Line& line) const {
+  const std::span<const CallStream> streams = of_rank(a);
+  return static_cast<size_t>(
+      std::count_if(streams.begin(), streams.end(), [&](const CallStream& one) {
+        return !one.messages && tells(one, b, line);
+      }));
+}
+
+/// Of messages that name nobody two pairs of streams at least, the most that
+/// leave closest: of ranks that are not neighbours what comes later one way
+/// comes earlier the other.
+std::optional<StreamClocks::Line> StreamClocks::told_by_messages(
+    uint32_t a, uint32_t b) const {
+  if (meetings(a, b, Line{}).count > 0) return Line{};
+  std::optional<Line> best;
+  Meetings most{1, 0};
+  for (const CallStream& one : of_rank(a)) {
+    for (const CallStream& other : of_rank(b)) {
+      if (!one.messages || !other.messages || !can_meet(one, other)) continue;
+      const bool named =
+          one.calls.size() >= kTellingClocks && meet_by_name(one, other);
+      if (!named && !(are_any_messages(one) && are_any_messages(other)))
+        continue;
+      const Line own = line_of(one, other);
+      if (!together(one, other, own)) continue;
+      if (named) return own;
+      const Meetings met = meetings(a, b, own);
+      if (met.count < 2 || std::tuple(met.count, -met.apart_ns) <=
+                               std::tuple(most.count, -most.apart_ns))
+        continue;
+      most = met;
+      best = own;
+    }
+  }
+  return best;
+}
+
 /// Clocks by which one stream's calls end together as they are need no line.
-const StreamClocks::Pair& StreamClocks::told_by(uint32_t a, uint32_t b) {
-  const auto [at, fresh] = told_.try_emplace({a, b});
-  Pair& pair = at->second;
-  if (!fresh) return pair;
+StreamClocks::Pair StreamClocks::told_by_collectives(uint32_t a,
+                                                     uint32_t b) const {
+  Pair pair;
   std::vector<const CallStream*> telling;
   for (const CallStream& one : of_rank(a)) {
     if (one.messages || one.calls.size() < kTellingClocks) continue;
-    if (tells(one, b, Line{})) {
-      pair = {{Line{}}, true};
-      return pair;
-    }
+    if (tells(one, b, Line{})) return {{Line{}}, true};
     const size_t known = pair.lines.size();
     for (const CallStream& other : of_rank(b)) {
       if (other.messages || !alike(one, other)) continue;
@@ -163,6 +261,21 @@ const StreamClocks::Pair& StreamClocks::told_by(uint32_t a, uint32_t b) {
     break;
   }
   return pair;
+}
+
+const StreamClocks::Pair& StreamClocks::told_by(uint32_t a, uint32_t b) {
+  const auto [at, fresh] = told_.try_emplace({a, b});
+  if (!fresh) return at->second;
+  if (share_a_clock(a, b)) return at->second = {{Line{}}, true, true};
+  at->second = told_by_collectives(a, b);
+  const std::optional<Line> messages = told_by_messages(a, b);
+  if (!messages) return at->second;
+  size_t others = 0;
+  for (const Line& line : at->second.lines)
+    others = std::max(others, collectives(a, b, line));
+  const size_t met = std::max<size_t>(2, meetings(a, b, *messages).count);
+  if (met > others) at->second = {{*messages}, true, true};
+  return at->second;
 }
 
 /// The calls of the stream and of its like on ranks that are as one with its

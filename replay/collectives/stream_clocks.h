@@ -3,7 +3,10 @@
 // ends of their calls tell the clocks. But so do those of two groups of which
 // one is late by the same in all calls. Where the streams of two ranks tell
 // different clocks, those are taken by which all calls transfer for the
-// shortest time: the other ones leave waits for nobody.
+// shortest time: the other ones leave waits for nobody. Ranks of one host have
+// one clock; and both sides of a message leave it at one time, which tells the
+// clocks of ranks whose collectives are late by the same each time, as those of
+// a pipeline's stages are.
 #pragma once
 
 #include <algorithm>
@@ -44,13 +47,21 @@ class StreamClocks {
     double slope = 0;
   };
 
-  /// `streams`: by rank; both are kept.
+  /// `streams`: by rank; all are kept.
   StreamClocks(const CollectiveCalls& calls,
-               const std::vector<CallStream>& streams)
-      : calls_(calls), streams_(streams) {}
+               const std::vector<CallStream>& streams,
+               const std::vector<RankInfo>& ranks)
+      : calls_(calls), streams_(streams), ranks_(ranks) {}
 
   /// Whether both call the same in the same order.
   bool alike(const CallStream& a, const CallStream& b) const;
+  /// Whether both may be the two sides of the same messages.
+  bool can_meet(const CallStream& a, const CallStream& b) const;
+  /// Whether all are messages of which nothing says for certain whom they meet,
+  /// enough to tell it by when they end.
+  bool are_any_messages(const CallStream& one) const;
+  /// Whether their messages say that they meet the other rank.
+  bool meet_by_name(const CallStream& a, const CallStream& b) const;
   /// How much later than `a`'s clock `b`'s shows each of their calls, which are
   /// alike: by all that is known of the two ranks, or if nothing is as if both
   /// streams were of one group.
@@ -58,8 +69,10 @@ class StreamClocks {
 
   /// Those of a rank.
   std::span<const CallStream> of_rank(uint32_t rank) const;
-  /// The clocks of the two ranks by all that is known of them but messages.
+  /// The clocks of the two ranks by all that is known of them.
   std::optional<Line> clocks_of(uint32_t a, uint32_t b);
+  /// Whether something else than their collectives tells the two ranks' clocks.
+  bool is_sure(uint32_t a, uint32_t b) { return told_by(a, b).sure; }
   /// By these two streams alone, which call as often, if of one group.
   Line line_of(const CallStream& a, const CallStream& b) const;
   /// Whether they leave their calls together, on such clocks.
@@ -74,6 +87,7 @@ class StreamClocks {
   struct Pair {
     std::vector<Line> lines;
     bool agree = false;  ///< All tell the same one.
+    bool sure = false;   ///< It is not from collectives, which may be apart.
   };
   std::vector<int64_t> along(const Line& line, const CallStream& a) const;
   /// How far apart both leave each of their calls.
@@ -85,12 +99,25 @@ class StreamClocks {
     return calls_.calls[place];
   }
   bool tells(const CallStream& one, uint32_t other, const Line& line) const;
+  bool share_a_clock(uint32_t a, uint32_t b) const;
+  /// How many pairs of streams of messages leave them together, and how far
+  /// apart in all.
+  struct Meetings {
+    size_t count = 0;
+    int64_t apart_ns = 0;
+  };
+  Meetings meetings(uint32_t a, uint32_t b, const Line& line) const;
+  /// Streams of `a` that leave their collectives with one of `b`'s.
+  size_t collectives(uint32_t a, uint32_t b, const Line& line) const;
+  std::optional<Line> told_by_messages(uint32_t a, uint32_t b) const;
   const Pair& told_by(uint32_t a, uint32_t b);
+  Pair told_by_collectives(uint32_t a, uint32_t b) const;
   double transfers_ns(uint32_t a, uint32_t b, const Line& line);
   std::vector<Stays> members_of(const CallStream& stream);
 
   const CollectiveCalls& calls_;
   const std::vector<CallStream>& streams_;
+  const std::vector<RankInfo>& ranks_;
   std::map<std::pair<uint32_t, uint32_t>, Pair> told_;
   std::map<std::pair<uint32_t, uint32_t>, std::optional<Line>> clocks_;
 };

@@ -31,11 +31,12 @@ enum class Relation { kUnlike, kTogether, kApart, kUnsure };
 
 class StreamGroups {
  public:
-  explicit StreamGroups(CollectiveCalls& calls) : calls_(calls) {}
+  StreamGroups(CollectiveCalls& calls, const std::vector<RankInfo>& ranks)
+      : calls_(calls), ranks_(ranks) {}
 
   void run() {
     all_ = streams();
-    clocks_.emplace(calls_, all_);
+    clocks_.emplace(calls_, all_, ranks_);
     pair_message_streams(all_, *clocks_, calls_);
     for (const CallStream& stream : all_) {
       if (!stream.messages && !place(stream)) return;
@@ -94,10 +95,23 @@ class StreamGroups {
                        std::max(start_ns, one.start_ns);
     }
     if (ends_apart * kApartInOne <= count) return Relation::kTogether;
-    proven_ |= cannot_be_one >= kFewestApart;
-    return too_far >= std::max(kFewestApart, count / kApartInTwo)
-               ? Relation::kApart
-               : Relation::kUnsure;
+    const bool far = too_far >= std::max(kFewestApart, count / kApartInTwo);
+    proven_ |= cannot_be_one >= kFewestApart ||
+               (far && clocks_->is_sure(a.rank, b.rank));
+    return far ? Relation::kApart : Relation::kUnsure;
+  }
+
+  /// To the first of the group, unless what is sure tells it apart from others.
+  Relation relation(const StreamGroup& group, const CallStream& stream) {
+    const Relation found = relation(*group.streams.front(), stream);
+    if (found != Relation::kTogether) return found;
+    const bool apart =
+        std::any_of(group.streams.begin() + 1, group.streams.end(),
+                    [&](const CallStream* one) {
+                      return clocks_->is_sure(one->rank, stream.rank) &&
+                             relation(*one, stream) == Relation::kApart;
+                    });
+    return apart ? Relation::kApart : found;
   }
 
   /// Into the group that it belongs to, or one of its own; false if that stays
@@ -105,7 +119,7 @@ class StreamGroups {
   bool place(const CallStream& stream) {
     StreamGroup* own = nullptr;
     for (StreamGroup& group : groups_) {
-      const Relation found = relation(*group.streams.front(), stream);
+      const Relation found = relation(group, stream);
       if (found == Relation::kUnsure) return false;
       if (found != Relation::kTogether) continue;
       if (own != nullptr || group.ranks.back() == stream.rank) return false;
@@ -144,14 +158,19 @@ class StreamGroups {
   }
 
   CollectiveCalls& calls_;
+  const std::vector<RankInfo>& ranks_;
   std::vector<CallStream> all_;  // By rank.
   std::optional<StreamClocks> clocks_;
   std::vector<StreamGroup> groups_;
-  bool proven_ = false;  ///< Some calls of streams apart cannot be one.
+  /// Some calls of streams apart cannot be one.
+  bool proven_ = false;
 };
 
 }  // namespace
 
-void infer_stream_groups(CollectiveCalls& calls) { StreamGroups(calls).run(); }
+void infer_stream_groups(CollectiveCalls& calls,
+                         const std::vector<RankInfo>& ranks) {
+  StreamGroups(calls, ranks).run();
+}
 
 }  // namespace reprise

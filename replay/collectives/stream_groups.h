@@ -2,6 +2,8 @@
 // recorded says: of Nsight's reports without payloads, of old Kineto.
 #pragma once
 
+#include <vector>
+
 #include "replay/collectives/collective_calls.h"
 
 namespace reprise {
@@ -15,10 +17,12 @@ namespace reprise {
 /// they are of different groups where some calls end far apart.
 ///
 /// Does nothing unless some calls of streams apart cannot be one, as a rank had
-/// left before the other came, every stream belongs with one of another rank,
+/// left before the other came or long before the other left by clocks that are
+/// known, every stream belongs with one of another rank,
 /// and no pair leaves the question open: else calls are what their order makes
 /// of them. Requires:
 /// `calls.calls` sorted. **Cost** calls × groups.
-void infer_stream_groups(CollectiveCalls& calls);
+void infer_stream_groups(CollectiveCalls& calls,
+                         const std::vector<RankInfo>& ranks);
 
 }  // namespace reprise

@@ -25,6 +25,7 @@ class StreamJob {
   uint32_t apart = 3;     ///< And of ranks from here on.
   double drift = 0;       ///< Of its clock.
   int64_t jitter_ns = 1;  ///< Of the work.
+  std::string host;       ///< Of all ranks, if known.
 
   void work(uint32_t rank, int64_t time_ns) { now_ns_[rank] += time_ns; }
   void call(const Members& group, const std::string& stream) {
@@ -44,10 +45,22 @@ class StreamJob {
     }
   }
 
+  /// Of which nothing is told but that it is a message.
+  void send(uint32_t from, uint32_t to) {
+    const int64_t end_ns = std::max(now_ns_[from], now_ns_[to]) + 80 * kUs;
+    for (const uint32_t rank : {from, to}) {
+      text_ += fmt::format("{} collective d{} {} {} ncclDevKernel_SendRecv\n",
+                           rank, 20 + from, shown(rank, now_ns_[rank]),
+                           shown(rank, end_ns));
+      now_ns_[rank] = end_ns;
+    }
+  }
+
   /// Members of every collective, each once.
   std::vector<std::string> matched() const {
     std::vector<std::string> found;
-    const Trace trace = collective_trace(text_);
+    Trace trace = collective_trace(text_);
+    for (RankInfo& rank : trace.ranks) rank.host = host;
     for (const MatchedCollective& one : match_collectives(trace).collectives) {
       std::string members;
       for (const CollectiveMember& member : one.members)
@@ -135,6 +148,49 @@ TEST(StreamGroups, AreThoseThatTransferForTheShortestTime) {
     job.call({1, 3}, "d9");
   }
   EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "0123", "23"}));
+}
+
+// Two groups of which one leaves 180 us after the other each time: less than
+// both last, so that they could be one by their times alone.
+void late_steps(StreamJob& job) {
+  job.work(2, 180 * kUs);
+  job.work(3, 180 * kUs);
+  for (int step = 0; step < 20; ++step) {
+    job.call({0, 1}, "d7");
+    job.call({2, 3}, "d7");
+  }
+}
+
+TEST(StreamGroups, AreToldByTheOneClockOfAHost) {
+  StreamJob job;
+  job.host = "node0";
+  late_steps(job);
+  EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "23"}));
+  StreamJob of_hosts;
+  late_steps(of_hosts);
+  EXPECT_EQ(of_hosts.matched(), std::vector<std::string>{"0123"});
+}
+
+// Two stages of two pipelines side by side: the first one's gradients come
+// later by the same each time, which messages of either way tell from clocks
+// that are apart.
+TEST(StreamGroups, AreToldByMessagesThatBothSidesLeaveTogether) {
+  StreamJob job;
+  job.clock_ns = 7'000 * kUs;
+  job.apart = 2;
+  job.drift = 1e-5;
+  for (int step = 0; step < 12; ++step) {
+    for (const uint32_t rank : {0U, 1U}) {
+      job.work(rank, (400 + step * step % 7 + rank * (300 + step * 40)) * kUs);
+      job.send(rank, rank + 2);
+      job.work(rank + 2, 900 * kUs);
+      job.send(rank + 2, rank);
+      job.work(rank, 180 * kUs);
+    }
+    job.call({0, 1}, "d7");
+    job.call({2, 3}, "d7");
+  }
+  EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "02", "13", "23"}));
 }
 
 TEST(StreamGroups, StayOfAllWhereTimesTellNone) {
