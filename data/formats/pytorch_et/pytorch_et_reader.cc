@@ -62,6 +62,7 @@ class EtImport {
   uint32_t stream_of(const EtNode& node);
   bool place(const EtNode& node, Event& event);
   void describe(const EtNode& node, Event& event);
+  void note_rank(const EtCollective& call);
   void note_step(const EtNode& node, const Event& event);
   std::string communicator(const std::string& name);
   void settle_rank();
@@ -75,7 +76,7 @@ class EtImport {
   std::map<std::string, size_t> pointers_;  // Groups known by their address.
   size_t members_ = 0;                      // Of all groups of distinct calls.
   int32_t last_collective_ = -1;
-  std::set<int64_t> default_ranks_, other_ranks_;
+  std::set<int64_t> default_ranks_, group_ranks_, other_ranks_;
   int64_t timed_ = 0;
 };
 
@@ -128,6 +129,7 @@ void EtImport::describe(const EtNode& node, Event& event) {
   std::optional<EtCollective> call = collective_of(node, groups_);
   if (!call) return;
   call->info.communicator = communicator(call->info.communicator);
+  note_rank(*call);
   if (members_ > kMostMembers) call->info.group.clear();
   event.detail = spool_.add_collective(call->info);
   if (event.detail > last_collective_) {
@@ -137,9 +139,18 @@ void EtImport::describe(const EtNode& node, Event& event) {
   event.bytes = call->bytes;
   event.sequence = call->sequence;
   ++report_.collectives;
-  if (call->group_rank >= 0) {
-    (call->default_group ? default_ranks_ : other_ranks_)
-        .insert(call->group_rank);
+}
+
+void EtImport::note_rank(const EtCollective& call) {
+  const std::vector<uint32_t>& group = call.info.group;
+  if (call.group_rank < 0) return;
+  const auto place = static_cast<size_t>(call.group_rank);
+  if (call.default_group) {
+    default_ranks_.insert(call.group_rank);
+  } else if (place < group.size()) {
+    group_ranks_.insert(group[place]);
+  } else {
+    other_ranks_.insert(call.group_rank);
   }
 }
 
@@ -194,11 +205,13 @@ void EtImport::add(const EtNode& node) {
   report_.kernels += event.kind == EventKind::kCompute;
 }
 
-/// A place in the default group is the rank; in the only group of the file
-/// most likely so.
+/// A place in the default group is the rank, one in another group that member
+/// of it; in the only group of the file it most likely is the rank.
 void EtImport::settle_rank() {
-  const bool alone = default_ranks_.empty() && pointers_.size() == 1;
-  const std::set<int64_t>& ranks = alone ? other_ranks_ : default_ranks_;
+  const std::set<int64_t>& ranks = !default_ranks_.empty() ? default_ranks_
+                                   : !group_ranks_.empty() ? group_ranks_
+                                                           : other_ranks_;
+  if (&ranks == &other_ranks_ && pointers_.size() != 1) return;
   if (ranks.size() == 1 && *ranks.begin() < kUnknownRank) {
     spool_.rank(rank_).rank = static_cast<uint32_t>(*ranks.begin());
   }

@@ -17,7 +17,8 @@ namespace reprise {
 /// place in the order of execution, in nanoseconds. Traces linked to Kineto
 /// ("ET+") have `ts` and `dur`, and nodes of device work.
 ///
-/// The rank is that of the calls on the default process group.
+/// The rank is that of the calls on the default process group, else the member
+/// that all calls on other groups, whose members are listed or counted, name.
 const TraceReader& pytorch_et_reader();
 
 }  // namespace reprise
