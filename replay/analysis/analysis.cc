@@ -12,6 +12,7 @@
 #include "data/parallel.h"
 #include "replay/analysis/cut_steps.h"
 #include "replay/analysis/negotiations.h"
+#include "replay/analysis/no_timeline.h"
 #include "replay/analysis/ranks_apart.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
@@ -22,19 +23,8 @@ namespace {
 
 Status check(const TraceByRank& by_rank, const AnalysisOptions& options) {
   const Trace& trace = by_rank.frame();
-  if (by_rank.event_count() == 0 && !trace.measurements.empty()) {
-    return fail(ErrorKind::kUnsupported,
-                "the trace holds {} cost points but no times, so there is no "
-                "timeline to analyse; `reprise optimize --costs` takes it",
-                trace.measurements.size());
-  }
-  if (std::none_of(trace.ranks.begin(), trace.ranks.end(), is_timed)) {
-    return fail(ErrorKind::kUnsupported,
-                "the trace holds durations and dependencies of {} events but "
-                "no times, so there is no timeline to analyse; `reprise "
-                "replay` gives it one",
-                by_rank.event_count());
-  }
+  if (const std::string lacks = what_no_timeline_has(by_rank); !lacks.empty())
+    return fail(ErrorKind::kUnsupported, "{}", lacks);
   if (!options.step) return {};
   std::set<int32_t> steps;
   for (const StepMark& mark : trace.steps) steps.insert(mark.step);

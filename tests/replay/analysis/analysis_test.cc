@@ -65,6 +65,21 @@ TEST(Analysis, CrossesFromComputeToTheCollectiveThatItWaitedFor) {
 }
 
 // Two files of one run, of different windows of it.
+// An execution trace without its timed partner has neither; a graph of Chakra's
+// has durations, which a replay lays out.
+TEST(Analysis, SaysWhetherUntimedEventsHaveDurations) {
+  AnalysisTrace made;
+  Event& op = made.add(made.host_thread(0), EventKind::kHostOp, "op", 3, 3);
+  made.trace().ranks[0].clock_domain = "none";
+  const auto refusal = [&] {
+    const auto analysis = analyze(AlignedTrace::align(made.trace()), {});
+    return analysis ? std::string() : analysis.error().message;
+  };
+  EXPECT_NE(refusal().find("no times or durations"), std::string::npos);
+  op.end_ns = 5;
+  EXPECT_NE(refusal().find("durations and dependencies"), std::string::npos);
+}
+
 TEST(Analysis, SaysThatRanksHaveNoStepInCommon) {
   for (const int32_t later : {2, 6}) {
     AnalysisTrace run;
