@@ -251,17 +251,17 @@ Status scale_rank(const WhatIf& what_if, const NodeFacts& facts,
   return {};
 }
 
-// All device work but collectives; or all host work and the named time around
-// it, while gaps that nothing explains stay.
+// All device work but what crosses a link; or all host work and the named time
+// around it, while gaps that nothing explains stay.
 Status scale_side(const WhatIf& what_if, const NodeFacts& facts,
                   TimedGraph& graph) {
   const bool host = what_if.kind == WhatIfKind::kHost;
+  const NodeSet links = host_copies(facts, graph);
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
-    if (communicates(facts, graph, node) ||
-        facts.on_host(graph.origin[node]) != host) {
+    if (communicates(facts, graph, node) || (!host && links[node]) ||
+        facts.on_host(graph.origin[node]) != host)
       continue;
-    }
     any = true;
     graph.duration[node] = scaled(graph.duration[node], what_if.factor);
     scale_named(node, what_if.factor, graph);

@@ -20,7 +20,7 @@ enum class WhatIfKind : uint8_t {
   kRanks,      ///< "ranks=64": the largest groups of collectives.
   kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
   kRank,       ///< "rank:1=1.2x": what one rank does itself, its host too.
-  kDevice,     ///< "device=0.5x": all device work but collectives.
+  kDevice,     ///< "device=0.5x": device work but transfers and host copies.
   kHost,       ///< "host=0.5x": what host threads do, and their named ranges.
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
   kStraggler,  ///< "straggler=none": no rank slower than the median one.

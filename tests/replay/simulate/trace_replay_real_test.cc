@@ -232,10 +232,16 @@ TEST_F(RealTraces, NoFileGivesACycleOrAnotherTime) {
   EXPECT_GE(timed, 30);
 }
 
-/// Time of device work that is no collective: all of it, and on the path.
+/// Time of device work that is no collective and no copy to or from the host,
+/// which crosses a link: all of it, and on the path.
 struct DeviceTime {
   int64_t all_ns = 0, on_path_ns = 0;
 };
+
+bool crosses_link(const Trace& trace, uint32_t event) {
+  const std::string_view name = trace.text(trace.events[event].name);
+  return name.find("HtoD") != name.npos || name.find("DtoH") != name.npos;
+}
 
 DeviceTime device_time(const Recording& recording) {
   DeviceTime time;
@@ -243,12 +249,14 @@ DeviceTime device_time(const Recording& recording) {
   for (size_t node = 0; node < recording.graph.size(); ++node) {
     const Event& event = trace.events[recording.graph.origin[node]];
     if (recording.graph.collective[node] < 0 &&
-        trace.streams[event.stream].kind == StreamKind::kDeviceStream) {
+        trace.streams[event.stream].kind == StreamKind::kDeviceStream &&
+        !crosses_link(trace, recording.graph.origin[node])) {
       time.all_ns += recording.graph.duration[node];
     }
   }
   for (const PathEntry& entry : recording.replay.critical_path) {
-    if (entry.kind == PathKind::kKernel || entry.kind == PathKind::kCopy) {
+    if (entry.kind == PathKind::kKernel ||
+        (entry.kind == PathKind::kCopy && !crosses_link(trace, entry.origin))) {
       time.on_path_ns += entry.duration_ns;
     }
   }

@@ -99,6 +99,18 @@ TEST(TraceReplay, RecomputesWhatTheHostWaitedFor) {
   EXPECT_EQ(replayed(kDeviceBound, {"launch=0"}).predicted_us(), 215);
 }
 
+// 15 + 100 + 5 + 50 + 10: what crosses the link to the host takes as long.
+TEST(TraceReplay, AFasterDeviceCopiesFromTheHostNoFaster) {
+  const std::string copying = R"(
+    h0 runtime cudaMemcpyAsync 0-10 #1
+    h0 runtime cudaLaunchKernel 10-15 #2
+    h0 runtime cudaDeviceSynchronize 15-230
+    d0 copy MemcpyH2D 15-115 #1
+    d0 compute k 120-220 #2)";
+  EXPECT_EQ(replayed(copying).predicted_us(), 230);
+  EXPECT_EQ(replayed(copying, {"device=0.5x"}).predicted_us(), 180);
+}
+
 TEST(TraceReplay, IsLimitedByTheHostOnceTheDeviceIsFast) {
   // The second launch begins at 200, so its kernel never starts before 215,
   // whatever the first one does; 215 + 10 + 10.
