@@ -8,6 +8,7 @@
 
 #include "data/collective/collective_names.h"
 #include "data/integers.h"
+#include "replay/collectives/call_steps.h"
 #include "replay/collectives/coalesced_calls.h"
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/communicator_groups.h"
@@ -394,6 +395,7 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   result.communicators = std::move(communicators_);
   result.groups = std::move(groups_);
   result.ranks = trace.frame().ranks.size();
+  give_steps(result, trace.frame());
   take_program_groups(result, trace.frame().ranks);
   CallRepair(result).run();
   if (share_a_clock(trace.frame().ranks)) infer_groups(result);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include "replay/collectives/collective_channel.h"
@@ -126,6 +127,18 @@ class Matcher {
                         std::back_inserter(collective.missing));
   }
 
+  // Each known of all calls, but not the same on all ranks.
+  bool are_of_different_steps(const CallLists& lists) const {
+    std::set<std::set<int32_t>> of_ranks;
+    for (const auto& [rank, list] : lists) {
+      std::set<int32_t> steps;
+      for (const uint32_t i : list) steps.insert(calls_[i].step);
+      if (steps.contains(-1)) return false;
+      of_ranks.insert(std::move(steps));
+    }
+    return of_ranks.size() > 1;
+  }
+
   void note_unmatched(const CollectiveChannel& channel, const CallLists& lists,
                       int64_t unmatched) {
     unmatched_in_all_ += unmatched;
@@ -149,6 +162,8 @@ class Matcher {
                   "{} ranks are in groups of {}, and nothing says "
                   "which",
                   lists.size(), channel.group_size)
+        : are_of_different_steps(lists)
+            ? std::string("ranks recorded different steps")
         : fewest->second.size() == most->second.size()
             ? std::string("ranks recorded different operations or sizes")
             : fmt::format("rank {} recorded {} and rank {} {}", fewest->first,
