@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -184,6 +185,23 @@ int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
       std::max<int64_t>(0, last_end_ns - std::min(*before_ns, last_start_ns)));
 }
 
+/// Steps in which a rank's recording begins, later than others': whatever a
+/// what-if makes of what these did before, it begins when it was recorded to.
+std::set<int32_t> late_beginnings(const std::vector<ReplayedStep>& steps) {
+  std::map<uint32_t, int32_t> first;
+  int32_t earliest = INT32_MAX;
+  for (const ReplayedStep& one : steps) {
+    const auto at = first.try_emplace(one.rank, one.step).first;
+    at->second = std::min(at->second, one.step);
+    earliest = std::min(earliest, one.step);
+  }
+  std::set<int32_t> late;
+  for (const auto& [rank, step] : first) {
+    if (step > earliest) late.insert(step);
+  }
+  return late;
+}
+
 std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
                                 const TimedGraph& recorded,
                                 const TimedGraph& graph) {
@@ -204,11 +222,14 @@ std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
   }
   const auto after = steps_over_ranks(predicted, most, end_before_ns(graph));
   const auto before = steps_over_ranks(measured, most, end_before_ns(recorded));
-  std::vector<JobStep> joined;
+  const std::set<int32_t> late = late_beginnings(steps);
+  std::vector<JobStep> joined, from_their_beginning;
   for (size_t i = 0; i < after.size(); ++i) {
     joined.push_back({after[i].step, after[i].step_ns, before[i].step_ns});
+    if (!late.contains(after[i].step))
+      from_their_beginning.push_back(joined.back());
   }
-  return joined;
+  return from_their_beginning.empty() ? joined : from_their_beginning;
 }
 
 /// Of all steps that count, one after the other; 0 without any.

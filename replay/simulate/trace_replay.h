@@ -50,7 +50,8 @@ struct TraceReplay {
   /// its steps where there are any.
   std::vector<double> rank_unexplained_share;
   std::vector<ReplayedStep> steps;  ///< By (rank, step).
-  /// Those that as many ranks have as any, by number; no warm-up.
+  /// Those that as many ranks have as any, by number; no warm-up, and none in
+  /// which a rank's recording begins later than others', if there are more.
   std::vector<JobStep> job_steps;
   std::vector<int64_t> start_ns, end_ns;  ///< [graph node], predicted.
   bool as_recorded = true;                ///< Without what-ifs.

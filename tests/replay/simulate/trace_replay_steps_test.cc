@@ -33,6 +33,28 @@ TEST(TraceReplaySteps, MeasuresStepsFromEndToEnd) {
   EXPECT_EQ(steps.replay.steps[1].start_ns, 130'000);
 }
 
+// Rank 1's recording begins with step 2, at 100, which rank 0 is ready for at
+// 50 when its host is twice as fast: step 3 alone tells what that gains.
+TEST(TraceReplaySteps, CountFromWhereTheLastRecordingHasBegun) {
+  const char* const text = R"(
+    step 0 1 0-100
+    step 0 2 100-200
+    step 0 3 200-300
+    step 1 2 100-200
+    step 1 3 200-300
+    h0 host-op work 0-100
+    h0 host-op work 100-200
+    h0 host-op work 200-300
+    h1 host-op work 100-200
+    h1 host-op work 200-300)";
+  const std::vector<JobStep> steps =
+      replayed(text, {"host=0.5x"}).replay.job_steps;
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].step, 3);
+  EXPECT_EQ(steps[0].predicted_ns, 50'000);
+  EXPECT_EQ(steps[0].measured_ns, 100'000);
+}
+
 TEST(TraceReplaySteps, OfRanksLateByTurnsHasTheJobsPace) {
   // Each rank works 30, meets the other for 5, and by turns does 30 more: steps
   // end at 65, 130 and 195 on the last rank, but last 95 on the one that waits
