@@ -37,6 +37,12 @@ int64_t predicted_time(const TraceReplay& replay) {
                        : median_of(steps, &JobStep::predicted_ns);
 }
 
+int64_t mean_of(const std::vector<JobStep>& steps, int64_t JobStep::*time) {
+  double sum_ns = 0;
+  for (const JobStep& step : steps) sum_ns += static_cast<double>(step.*time);
+  return std::llround(sum_ns / static_cast<double>(steps.size()));
+}
+
 int64_t measured_time(const TraceReplay& replay) {
   const std::vector<JobStep>& steps = replay.job_steps;
   return steps.empty() ? replay.measured_ns
@@ -153,11 +159,32 @@ struct Replays {
 
   const TraceReplay& shown() const { return changed ? *changed : recorded; }
 
+  /// Whether a change can be of some steps alone, so that means say more of it
+  /// than medians: of a checkpoint, an evaluation, a pause.
+  bool by_mean() const {
+    constexpr double kUneven = 0.05;
+    const std::vector<JobStep>& steps = recorded.job_steps;
+    if (!changed || steps.empty()) return false;
+    const auto usual_ns = static_cast<double>(predicted_time(recorded));
+    const int64_t mean_ns = mean_of(steps, &JobStep::predicted_ns);
+    return std::abs(static_cast<double>(mean_ns) - usual_ns) >
+           kUneven * usual_ns;
+  }
+
+  int64_t recorded_ns() const {
+    return by_mean() ? mean_of(recorded.job_steps, &JobStep::predicted_ns)
+                     : predicted_time(recorded);
+  }
+
+  int64_t measured_ns() const {
+    return by_mean() ? mean_of(recorded.job_steps, &JobStep::measured_ns)
+                     : measured_time(recorded);
+  }
+
   /// As recorded, changed as all steps together are: what one step waits longer
   /// the next may wait less, so that a slower link shortens some.
   int64_t predicted_ns() const {
-    const int64_t recorded_ns = predicted_time(recorded);
-    if (!changed) return recorded_ns;
+    if (!changed) return recorded_ns();
     const auto sum = [](const std::vector<JobStep>& steps) {
       double sum_ns = 0;
       for (const JobStep& step : steps)
@@ -166,7 +193,7 @@ struct Replays {
     };
     const double before_ns = sum(recorded.job_steps);
     if (before_ns <= 0) return predicted_time(*changed);
-    return std::llround(static_cast<double>(recorded_ns) *
+    return std::llround(static_cast<double>(recorded_ns()) *
                         (sum(changed->job_steps) / before_ns));
   }
 };
@@ -177,9 +204,10 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   const TraceReplay& replay = replays.shown();
   ReplayReport report;
   report.what_ifs = options.what_ifs;
-  report.recorded_ns = predicted_time(replays.recorded);
+  report.recorded_ns = replays.recorded_ns();
+  report.by_mean = replays.by_mean();
   if (graph.timed) {
-    report.measured_ns = measured_time(replays.recorded);
+    report.measured_ns = replays.measured_ns();
     report.spread_ns = typical_step(trace).value_or(TypicalStep{}).spread_ns;
   }
   report.steps = replay.job_steps;

@@ -60,9 +60,9 @@ std::string prices_text(const PathSources& sources) {
 }
 
 std::string headline(const ReplayReport& report) {
-  std::string text =
-      fmt::format("{} {} predicted", report.by_steps ? "step" : "span",
-                  time_text(report.predicted_ns));
+  std::string text = fmt::format(
+      "{}{} {} predicted", report.by_mean ? "mean " : "",
+      report.by_steps ? "step" : "span", time_text(report.predicted_ns));
   if (!report.what_ifs.empty()) {
     text += fmt::format(" with {} ({} against {} as recorded)",
                         fmt::join(report.what_ifs, ", "),

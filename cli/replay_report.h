@@ -47,7 +47,8 @@ struct ReplayReport {
 
   std::vector<std::string> what_ifs;
   /// Medians over steps; under what-ifs, the recorded one changed as all steps
-  /// together are; without steps, the longest span of a rank.
+  /// together are, or means where steps are uneven; without steps, the longest
+  /// span of a rank.
   int64_t predicted_ns = 0;
   /// The recorded run without what-ifs, under the recorded plan.
   int64_t recorded_ns = 0;
@@ -63,6 +64,7 @@ struct ReplayReport {
   std::vector<Rank> ranks;
   std::vector<JobStep> steps;  ///< That all ranks have; no warm-up.
   bool by_steps = true;        ///< Else `predicted_ns` is a span.
+  bool by_mean = false;        ///< Of the steps, else their medians.
   PathSources sources;
   CriticalPath path;
   std::vector<ClockAlignment> clocks;

@@ -121,6 +121,21 @@ class ReplayImported(CommandCase):
         self.assertLessEqual(len(result.stdout.splitlines()), 24)
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 130)
 
+    def test_steps_that_last_unequally_are_told_by_their_mean(self):
+        """A checkpoint of 400 us behind the last of four steps of 230: no step lasts as long as their median changed by
+        what all gain."""
+        trace = kineto(steps=4)
+        marks = [event for event in trace["traceEvents"] if event["name"] == "ProfilerStep#4"]
+        end = marks[0]["ts"] + marks[0]["dur"]
+        marks[0]["dur"] += 400
+        trace["traceEvents"].append(dict(marks[0], cat="cpu_op", name="save", ts=end, dur=400, args={}))
+        (self.path / "uneven.json").write_text(json.dumps(trace))
+        result = reprise("replay", self.path / "uneven.json", "--what-if", "op:save=0.1x")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        first = result.stdout.splitlines()[0]
+        # 3 x 230 and 270, instead of 3 x 230 and 630.
+        self.assertTrue(first.startswith("mean step 240 us predicted with op:save=0.1x (-27.3 % against 330 us"), first)
+
     def test_csv_has_a_row_a_rank_and_a_step(self):
         result = reprise("replay", self.imported(), "--format", "csv")
         rows = list(csv.DictReader(io.StringIO(result.stdout)))
