@@ -15,6 +15,8 @@
 #include <set>
 #include <utility>
 
+#include "data/formats/process_ranks.h"
+
 namespace reprise {
 namespace {
 
@@ -186,7 +188,7 @@ class RankAssignment {
         assumed.push_back(&info.rank);
       }
     }
-    if (!contradicted) return;
+    if (!contradicted || number_processes(inputs_)) return;
     for (uint32_t* const rank : assumed) *rank = kUnknownRank;
   }
 

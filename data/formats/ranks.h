@@ -22,6 +22,8 @@ struct RankedInput {
   std::string name;  ///< "run/a.tar.gz:rank0.json".
   std::string kind;
   TraceSpool* spool = nullptr;
+  /// Where to say that its rank is not told but taken from something else.
+  std::vector<std::string>* missing = nullptr;
 };
 
 /// Gives every rank of every input its number: what the spools know already,

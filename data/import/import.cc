@@ -331,7 +331,8 @@ Status number_ranks(std::vector<DirectoryPart>& parts,
   std::vector<RankedInput> ranked;
   for (DirectoryPart& part : parts) {
     if (part.spool) {
-      ranked.push_back({part.report.path, part.report.kind, &*part.spool});
+      ranked.push_back({part.report.path, part.report.kind, &*part.spool,
+                        &part.report.missing});
     }
   }
   if (Status done = assign_ranks(ranked, options.ranks); !done) return done;

@@ -45,8 +45,14 @@ void NcclRanks::finish(FileReport& report) {
     auto peer = world->locals.begin();
     for (const auto& [rank, local] : communicator.locals) {
       const bool paired = peer != world->locals.end();
-      spool_.rank(local).rank = number_of(paired ? peer->first : rank);
-      if (paired) ++peer;
+      spool_.assume_rank(local, number_of(paired ? peer->first : rank));
+      if (!paired) continue;
+      RankInfo& same = spool_.rank(local);
+      if (same.process == 0) {  // This record did not say.
+        same.process = spool_.rank(peer->second).process;
+        same.host = spool_.rank(peer->second).host;
+      }
+      ++peer;
     }
     matched += &communicator != world && world->locals.size() > 1;
   }

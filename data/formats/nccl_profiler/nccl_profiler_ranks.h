@@ -22,7 +22,8 @@ class NcclRanks {
   uint32_t local(const std::string& communicator, int64_t rank, int64_t size,
                  bool* added = nullptr);
 
-  /// Numbers the spool's ranks by the largest communicator; where only
+  /// Numbers the spool's ranks by the largest communicator, which may be of a
+  /// part of the job: unless another input has the number too. Where only
   /// communicators of one rank are known, they stay unknown.
   void finish(FileReport& report);
 
