@@ -241,6 +241,13 @@ KinetoDetails kineto_details(std::string_view arguments) {
   return details;
 }
 
+bool tell_collective(std::string_view arguments) {
+  if (arguments.find("\"Collective name\"") == std::string_view::npos)
+    return false;
+  const std::string name = json_unescaped(kineto_details(arguments).collective);
+  return collective_named(name) != CollectiveKind::kUnknown;
+}
+
 void KinetoGroups::learn(std::string_view distributed_info) {
   JsonScanner members(distributed_info);
   while (members.next()) {

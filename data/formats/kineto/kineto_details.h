@@ -29,6 +29,9 @@ struct KinetoDetails {
 
 /// Reads ChromeEvent::arguments.
 KinetoDetails kineto_details(std::string_view arguments);
+/// Whether they name a collective: PyTorch says so of kernels that a
+/// collective's call launched, whatever library they are of.
+bool tell_collective(std::string_view arguments);
 
 /// The process groups of a job: who is in them.
 class KinetoGroups {

@@ -214,7 +214,7 @@ void KinetoImport::add_device(const ChromeEvent& source, Event& event,
     return push(event);
   }
   ++report_.kernels;
-  if (name.communicates) {
+  if (name.communicates || tell_collective(source.arguments)) {
     event.kind = EventKind::kCollective;
     describe(source, name, event);
   }
@@ -246,7 +246,9 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
           static_cast<int32_t>(index_of(spool_.intern(attributes)));
     }
   }
-  if (!name.communicates && !name.describes_collective) return;
+  if (!name.communicates && !name.describes_collective &&
+      event.kind != EventKind::kCollective)
+    return;
   if (name.host_collective) event.kind = EventKind::kCollective;
   const auto collective = kineto_collective(details, name.kind, groups_);
   if (!collective) return;

@@ -89,15 +89,16 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// Kernels of NCCL, RCCL and oneCCL.
+/// Kernels of NCCL, RCCL and oneCCL, and of HCCL, MCCL and XCCL, which name
+/// theirs alike.
 bool starts_with_ccl(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
   if (name.starts_with("oneccl")) return true;
   if (name.size() < 4) return false;
   const auto lower = [](char c) { return static_cast<char>(c | 0x20); };
-  return (lower(name[0]) == 'n' || lower(name[0]) == 'r') &&
-         lower(name[1]) == 'c' && lower(name[2]) == 'c' &&
-         lower(name[3]) == 'l';
+  constexpr std::string_view kFirst = "nrhmx";
+  return kFirst.find(lower(name[0])) != kFirst.npos && lower(name[1]) == 'c' &&
+         lower(name[2]) == 'c' && lower(name[3]) == 'l';
 }
 
 int32_t step_of(std::string_view name) {

@@ -38,7 +38,7 @@ KinetoCategory autograd_category(std::string_view process);
 /// What a name says.
 struct KinetoName {
   StringId id{};
-  bool communicates = false;     ///< A kernel of NCCL or RCCL.
+  bool communicates = false;     ///< A kernel of NCCL or its like.
   bool host_collective = false;  ///< A collective that runs on a host thread.
   /// Stands for a collective call: its arguments may tell more.
   bool describes_collective = false;

@@ -51,6 +51,24 @@ Imported import_text(std::string text, KinetoOptions options = {}) {
   return result;
 }
 
+// Of libraries whose kernels have names of their own (HCCL's hcom).
+TEST(Kineto, AKernelThatPyTorchCallsACollectiveIsOne) {
+  const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "hcom_allReduce__503_0_1", "pid": 0,
+     "tid": 7, "ts": 10, "dur": 5, "args": {"device": 0, "stream": 7,
+     "correlation": 1, "Collective name": "allreduce", "In msg nelems": 4,
+     "Out msg nelems": 4, "Group size": 2, "dtype": "Float",
+     "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}},
+    {"ph": "X", "cat": "kernel", "name": "wait_kernel", "pid": 0, "tid": 7,
+     "ts": 20, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 2,
+     "Collective name": "wait"}}]})json");
+  const Event& kernel = file.named("hcom_allReduce__503_0_1");
+  EXPECT_EQ(kernel.kind, EventKind::kCollective);
+  EXPECT_EQ(file.collective_of(kernel).kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(file.collective_of(kernel).group, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(file.named("wait_kernel").kind, EventKind::kCompute);
+}
+
 TEST(Kineto, ReadsTheBareArrayOf2020) {
   const Imported file = import_text(R"json([
 
