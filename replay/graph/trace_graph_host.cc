@@ -1,6 +1,7 @@
 // Host threads of an imported trace: nested ranges cut into the stretches that
 // each event spends itself, in order.
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -18,7 +19,8 @@ struct CallName {
   CallClass call;
 };
 
-// Driver and runtime calls of CUDA and HIP; nsys appends "_v3020".
+// Driver and runtime calls of CUDA, HIP and those that name theirs alike (MUSA,
+// MACA, Ascend's ACL); nsys appends "_v3020".
 constexpr CallName kCallNames[] = {
     {"DeviceSynchronize", CallClass::kSyncDevice},
     {"CtxSynchronize", CallClass::kSyncDevice},
@@ -26,6 +28,10 @@ constexpr CallName kCallNames[] = {
     {"EventSynchronize", CallClass::kSyncEvent},
     {"StreamWaitEvent", CallClass::kStreamWait},
     {"EventRecord", CallClass::kRecord},
+    {"SynchronizeDevice", CallClass::kSyncDevice},
+    {"SynchronizeStream", CallClass::kSyncStream},
+    {"SynchronizeEvent", CallClass::kSyncEvent},
+    {"RecordEvent", CallClass::kRecord},
     {"Memcpy", CallClass::kCopy},
     {"Memset", CallClass::kCopy},
     {"cudaFree", CallClass::kSyncDevice},
@@ -47,7 +53,10 @@ CallClass class_of(std::string_view name) {
   for (const CallName& known : kIntelCalls) {
     if (name == known.part) return known.call;
   }
-  const bool api = name.starts_with("cu") || name.starts_with("hip");
+  constexpr std::string_view kApis[] = {"cu", "hip", "musa", "mc", "aclrt"};
+  const bool api =
+      std::any_of(std::begin(kApis), std::end(kApis),
+                  [&](auto prefix) { return name.starts_with(prefix); });
   // cudaFreeHost and cudaFreeAsync wait for nothing.
   if (!api || name.find("FreeHost") != name.npos ||
       name.find("FreeAsync") != name.npos) {

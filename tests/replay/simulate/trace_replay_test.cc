@@ -111,6 +111,23 @@ TEST(TraceReplay, AFasterDeviceCopiesFromTheHostNoFaster) {
   EXPECT_EQ(replayed(copying, {"device=0.5x"}).predicted_us(), 180);
 }
 
+// Of runtimes that name their calls after CUDA's or the other way round.
+TEST(TraceReplay, KnowsTheWaitsOfOtherRuntimes) {
+  for (const std::string call :
+       {"hipDeviceSynchronize", "musaDeviceSynchronize", "mcDeviceSynchronize",
+        "aclrtSynchronizeDevice"}) {
+    const std::string text =
+        "h0 runtime cudaLaunchKernel 0-10 #1\n"
+        "h0 runtime cudaLaunchKernel 10-20 #2\n"
+        "h0 runtime " +
+        call +
+        " 20-230\n"
+        "d0 compute k1 15-115 #1\n"
+        "d0 compute k2 120-220 #2";
+    EXPECT_EQ(replayed(text, {"device=2x"}).predicted_us(), 430) << call;
+  }
+}
+
 TEST(TraceReplay, IsLimitedByTheHostOnceTheDeviceIsFast) {
   // The second launch begins at 200, so its kernel never starts before 215,
   // whatever the first one does; 215 + 10 + 10.
