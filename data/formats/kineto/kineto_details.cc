@@ -242,8 +242,6 @@ KinetoDetails kineto_details(std::string_view arguments) {
 }
 
 bool tell_collective(std::string_view arguments) {
-  if (arguments.find("\"Collective name\"") == std::string_view::npos)
-    return false;
   const std::string name = json_unescaped(kineto_details(arguments).collective);
   return collective_named(name) != CollectiveKind::kUnknown;
 }

@@ -198,7 +198,9 @@ void KinetoImport::add_host(const ChromeEvent& source, Event& event,
 
 void KinetoImport::add_device(const ChromeEvent& source, Event& event,
                               EventKind kind) {
-  const KinetoName& name = names_.of(source.name);
+  const KinetoName& name = kind == EventKind::kCompute
+                               ? names_.of_kernel(source.name, source.arguments)
+                               : names_.of(source.name);
   ++device_events_;
   event.kind = kind;
   event.name = name.id;
@@ -214,7 +216,7 @@ void KinetoImport::add_device(const ChromeEvent& source, Event& event,
     return push(event);
   }
   ++report_.kernels;
-  if (name.communicates || tell_collective(source.arguments)) {
+  if (name.communicates) {
     event.kind = EventKind::kCollective;
     describe(source, name, event);
   }
@@ -246,9 +248,7 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
           static_cast<int32_t>(index_of(spool_.intern(attributes)));
     }
   }
-  if (!name.communicates && !name.describes_collective &&
-      event.kind != EventKind::kCollective)
-    return;
+  if (!name.communicates && !name.describes_collective) return;
   if (name.host_collective) event.kind = EventKind::kCollective;
   const auto collective = kineto_collective(details, name.kind, groups_);
   if (!collective) return;

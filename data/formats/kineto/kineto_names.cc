@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "data/collective/collective_names.h"
+#include "data/formats/kineto/kineto_details.h"
 #include "data/formats/nvtx_ranges.h"
 #include "data/io/json_scan.h"
 
@@ -169,12 +170,22 @@ void KinetoNames::grow() {
   }
 }
 
-const KinetoName& KinetoNames::of(std::string_view raw) {
+const KinetoName& KinetoNames::of_kernel(std::string_view raw,
+                                         std::string_view arguments) {
+  Known& one = known(raw);
+  if (!one.is_kernel) {
+    one.is_kernel = true;
+    one.name.communicates |= tell_collective(arguments);
+  }
+  return one.name;
+}
+
+KinetoNames::Known& KinetoNames::known(std::string_view raw) {
   const uint64_t hash = hash_of(raw);
   size_t slot = hash & (slots_.size() - 1);
   while (slots_[slot] != 0) {
-    const Known& known = known_[slots_[slot] - 1];
-    if (known.hash == hash && known.raw == raw) return known.name;
+    Known& one = known_[slots_[slot] - 1];
+    if (one.hash == hash && one.raw == raw) return one;
     slot = (slot + 1) & (slots_.size() - 1);
   }
   if (known_bytes_ > kMostKnownBytes) {
@@ -184,10 +195,11 @@ const KinetoName& KinetoNames::of(std::string_view raw) {
     slot = hash & (slots_.size() - 1);
   }
   known_bytes_ += raw.size() + sizeof(Known);
-  known_.push_back({hash, std::string(raw), look_at(raw)});
+  known_.push_back(
+      {.hash = hash, .raw = std::string(raw), .name = look_at(raw)});
   slots_[slot] = static_cast<uint32_t>(known_.size());
   if (known_.size() * 2 > slots_.size()) grow();
-  return known_.back().name;
+  return known_.back();
 }
 
 }  // namespace reprise

@@ -53,14 +53,19 @@ class KinetoNames {
  public:
   explicit KinetoNames(TraceSpool& spool);
   /// `raw` as in the file, quotes included. Valid until the next call.
-  const KinetoName& of(std::string_view raw);
+  const KinetoName& of(std::string_view raw) { return known(raw).name; }
+  /// Of a kernel, of which the first by its name tells by its arguments whether
+  /// it is a collective's.
+  const KinetoName& of_kernel(std::string_view raw, std::string_view arguments);
 
  private:
   struct Known {
     uint64_t hash = 0;
     std::string raw;
     KinetoName name;
+    bool is_kernel = false;  ///< Was asked for as one.
   };
+  Known& known(std::string_view raw);
   KinetoName look_at(std::string_view raw);
   void grow();
 
