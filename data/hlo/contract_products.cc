@@ -2,32 +2,40 @@
 // that they took in.
 #include "data/hlo/contract_products.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
+
+#include "data/hlo/repeated_products.h"
 
 namespace reprise {
 namespace {
 
 class Contractor {
  public:
-  Contractor(Computation* computation, bool half)
+  Contractor(const Module& module, bool again, Computation* computation)
       : computation_(*computation),
         uses_(use_counts(*computation)),
-        taken_(computation->instructions.size(), false),
-        half_(half) {}
+        left_(uses_),
+        half_(
+            !has_note(module.attributes, "reprise_half_products=\"rounded\"")) {
+    if (again) repeated_.emplace(module, *computation);
+  }
 
   void run() {
-    for (Instruction& sum : computation_.instructions) {
+    for (size_t i = 0; i < computation_.instructions.size(); ++i) {
+      Instruction& sum = computation_.instructions[i];
       if (!(sum.opcode == Opcode::kAdd || sum.opcode == Opcode::kSubtract) ||
           !takes_products(sum.shape.type))
         continue;
-      if (is_only_here(sum.operands[0], sum.shape.type)) {
+      const auto id = static_cast<InstructionId>(i);
+      if (takes(id, sum.operands[0])) {
         take_left(&sum);
-      } else if (is_only_here(sum.operands[1], sum.shape.type)) {
+      } else if (takes(id, sum.operands[1])) {
         take_right(&sum);
       }
     }
-    drop_instructions(taken_, &computation_);
+    drop_instructions(taken(), &computation_);
   }
 
  private:
@@ -38,10 +46,14 @@ class Contractor {
 
   /// A product that the sum which reads it may take: one that waits for nothing
   /// but its factors.
-  bool is_only_here(InstructionId id, PrimitiveType type) const {
+  bool takes(InstructionId sum, InstructionId id) const {
     const Instruction& product = computation_.at(id);
-    return product.opcode == Opcode::kMultiply && product.shape.type == type &&
-           uses_[index_of(id)] == 1 && !has_control_predecessors(product);
+    if (product.opcode != Opcode::kMultiply ||
+        product.shape.type != computation_.at(sum).shape.type ||
+        has_control_predecessors(product))
+      return false;
+    return uses_[index_of(id)] == 1 ||
+           (repeated_ && repeated_->is_alone(id, sum));
   }
 
   void take_left(Instruction* sum) {
@@ -59,26 +71,32 @@ class Contractor {
   }
 
   void take(InstructionId product, InstructionId other, Instruction* sum) {
-    taken_[index_of(product)] = true;
+    --left_[index_of(product)];
     sum->operands = computation_.at(product).operands;
     sum->operands.push_back(other);
     sum->opcode_text.clear();
   }
 
+  /// [instruction] Was read, and is part of all sums that did.
+  std::vector<bool> taken() const {
+    std::vector<bool> taken(uses_.size());
+    for (size_t i = 0; i < taken.size(); ++i)
+      taken[i] = uses_[i] > 0 && left_[i] == 0;
+    return taken;
+  }
+
   Computation& computation_;
-  std::vector<uint32_t> uses_;  ///< [instruction] How often it is read.
-  std::vector<bool> taken_;     ///< [instruction] Part of a sum from now on.
-  const bool half_;             ///< Of f16, too.
+  const std::vector<uint32_t> uses_;  ///< [instruction] How often it is read.
+  std::vector<uint32_t> left_;        ///< [instruction] How often it still is.
+  std::optional<RepeatedProducts> repeated_;
+  const bool half_;  ///< Of f16, too.
 };
 
 }  // namespace
 
-void contract_products(Computation* computation, bool half) {
-  Contractor(computation, half).run();
-}
-
-bool contracts_half(const Module& module) {
-  return !has_note(module.attributes, "reprise_half_products=\"rounded\"");
+void contract_products(const Module& module, bool again,
+                       Computation* computation) {
+  Contractor(module, again, computation).run();
 }
 
 bool is_contracted(Opcode opcode) {

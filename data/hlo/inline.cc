@@ -413,27 +413,27 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   if (arithmetic <= Arithmetic::kDotsInLibrary)
     batch_loop_products(flat, &inlined);
   unroll_loops(flat, &inlined);
+  const bool is_recent = arithmetic <= Arithmetic::kProductsShared;
   if (arithmetic <= Arithmetic::kCopiesAdded)
-    slice_parts(&inlined.entry_computation(), arithmetic == Arithmetic::kAsXla);
+    slice_parts(&inlined.entry_computation(), is_recent);
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);
     how.half = arithmetic <= Arithmetic::kScattersApart;
     how.copies = arithmetic <= Arithmetic::kNested;
-    how.nested = arithmetic == Arithmetic::kAsXla;
+    how.nested = is_recent;
     fold_constants(inlined, &inlined.entry_computation(), how);
   }
-  if (arithmetic == Arithmetic::kAsXla)
+  if (is_recent)
     round_in_half(half_functions(inlined), &inlined.entry_computation());
   if (arithmetic <= Arithmetic::kRowsApart)
-    scatter_into_sums(inlined, &inlined.entry_computation(),
-                      arithmetic == Arithmetic::kAsXla);
+    scatter_into_sums(inlined, &inlined.entry_computation(), is_recent);
   widen_narrow_types(&inlined);
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);
-  if (is_xla) {
-    contract_products(&inlined.entry_computation(), contracts_half(inlined));
-  }
+  if (is_xla)
+    contract_products(inlined, arithmetic == Arithmetic::kAsXla,
+                      &inlined.entry_computation());
   if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kScansInKernels)

@@ -154,7 +154,10 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with functions of functions (data/hlo/nested_functions.h), and
+  /// The same with products apart from sums where anything else reads them, too
+  /// (data/hlo/repeated_products.h).
+  kProductsShared,
+  /// And with functions of functions (data/hlo/nested_functions.h), and
   /// without reshapes that change nothing behind what is rounded, either
   /// (data/hlo/unrounded_reads.h).
   kNested,

@@ -88,6 +88,16 @@ def rounds_products_of_half(platform):
 
 
 @functools.cache
+def computes_shifts_once(platform):
+    """Whether XLA computes x * 25 once for its maximum and for what is shifted by it before an exponential, of up to 32
+    elements: on CPUs JAX 0.12 does. Else the product is rounded for the maximum alone, and exp(x * 25 - maximum) is not
+    exactly 1 where the maximum is."""
+    x = np.linspace(1, 2, 64, dtype=np.float32).reshape(8, 8)
+    shifted = lambda x: jax.numpy.exp(x * 25 - (x * 25).max(-1, keepdims=True))
+    return bool(np.all(_computed(platform, shifted, x).max(-1) == 1))
+
+
+@functools.cache
 def rounds_within_expm1_of_half(platform):
     """Whether XLA rounds exp(x) of f16 before it takes 1 from it: on CPUs up to JAX 0.11 it does."""
     x = np.linspace(1, 2, 64, dtype=np.float16)
@@ -124,11 +134,13 @@ def rounds_by_half(platform, is_fused):
 
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
-    data/hlo/contract_products.h, data/hlo/half_functions.h, data/hlo/late_columns.h,
-    data/hlo/narrow_types.h)."""
+    data/hlo/contract_products.h, data/hlo/repeated_products.h, data/hlo/half_functions.h,
+    data/hlo/late_columns.h, data/hlo/narrow_types.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
     if " divide(" in text:
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
+    if " exponential(" in text:
+        notes += ['reprise_shifts="shared"'] if computes_shifts_once(platform) else []
     if " = f16[" in text:
         notes += ['reprise_half_products="rounded"'] if rounds_products_of_half(platform) else []
         if " exponential-minus-one(" in text:
