@@ -2,14 +2,42 @@
 // that they took in.
 #include "data/hlo/contract_products.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
+#include "data/hlo/opcode.h"
 #include "data/hlo/repeated_products.h"
 
 namespace reprise {
 namespace {
+
+/// Of a loop that LLVM unrolls.
+constexpr int64_t kMostTableRows = 10, kMostTableElements = 64;
+
+/// [instruction] Small arrays that come of constants and counts alone.
+std::vector<bool> tables_of(const Computation& computation) {
+  std::vector<bool> known(computation.instructions.size());
+  for (size_t i = 0; i < known.size(); ++i) {
+    const Instruction& op = computation.instructions[i];
+    const bool passes_on = runs_elementwise(op.opcode) ||
+                           is_reshape(op.opcode) ||
+                           op.opcode == Opcode::kBroadcast;
+    known[i] = op.opcode == Opcode::kConstant || op.opcode == Opcode::kIota ||
+               (passes_on &&
+                std::ranges::all_of(op.operands, [&](InstructionId operand) {
+                  return known[index_of(operand)];
+                }));
+  }
+  for (size_t i = 0; i < known.size(); ++i) {
+    const Shape& shape = computation.instructions[i].shape;
+    known[i] = known[i] && shape.is_array() && !shape.dimensions.empty() &&
+               shape.dimensions[0] <= kMostTableRows &&
+               element_count(shape) <= kMostTableElements;
+  }
+  return known;
+}
 
 class Contractor {
  public:
@@ -20,13 +48,16 @@ class Contractor {
         half_(
             !has_note(module.attributes, "reprise_half_products=\"rounded\"")) {
     if (again) repeated_.emplace(module, *computation);
+    rounded_ = has_note(module.attributes, "reprise_tables=\"rounded\"")
+                   ? tables_of(*computation)
+                   : std::vector<bool>(uses_.size());
   }
 
   void run() {
     for (size_t i = 0; i < computation_.instructions.size(); ++i) {
       Instruction& sum = computation_.instructions[i];
       if (!(sum.opcode == Opcode::kAdd || sum.opcode == Opcode::kSubtract) ||
-          !takes_products(sum.shape.type))
+          !takes_products(sum.shape.type) || rounded_[i])
         continue;
       const auto id = static_cast<InstructionId>(i);
       if (takes(id, sum.operands[0])) {
@@ -89,7 +120,8 @@ class Contractor {
   const std::vector<uint32_t> uses_;  ///< [instruction] How often it is read.
   std::vector<uint32_t> left_;        ///< [instruction] How often it still is.
   std::optional<RepeatedProducts> repeated_;
-  const bool half_;  ///< Of f16, too.
+  std::vector<bool> rounded_;  ///< [instruction] Takes no product.
+  const bool half_;            ///< Of f16, too.
 };
 
 }  // namespace

@@ -20,7 +20,11 @@ namespace reprise {
 /// `again`: with what XLA computes again. The header's notes, which
 /// `reprise.jax.export` writes, say where the XLA that a module is for does
 /// not: `frontend_attributes={reprise_half_products="rounded"}` for f16 (on
-/// GPUs it does, on CPUs with arithmetic of it, AVX512-FP16).
+/// GPUs it does, on CPUs with arithmetic of it, AVX512-FP16),
+/// `reprise_tables="rounded"` for arrays of up to 64 elements, at most 10 along
+/// the outermost dimension, that come of constants and counts alone (weights by
+/// which pictures are resized): on CPUs LLVM of JAX 0.5 unrolls such loops and
+/// computes them when it compiles, each op on its own.
 void contract_products(const Module& module, bool again,
                        Computation* computation);
 

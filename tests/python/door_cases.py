@@ -432,13 +432,14 @@ class Run(Folder):
         self.assertTrue(lines[2].endswith('frontend_attributes={reprise_result="rounded",k="v"}'), lines[2])
         self.assertEqual(lines[1::2], text.split("\n")[1::2])
 
-    def test_what_is_shifted_is_noted_where_this_jax_computes_it_otherwise(self):
+    def test_what_is_shifted_and_small_tables_are_noted_where_this_jax_computes_them_otherwise(self):
         text = """HloModule m
   %i = f32[5,4]{1,0} iota(), iota_dimension=0
   %p = f32[5,4]{1,0} multiply(%i, %x)
   %e = f32[5,4]{1,0} exponential(%p)"""
         notes = dump.notes_on_arithmetic(text, "cpu")
         self.assertEqual('reprise_shifts="shared"' in notes, jax.__version_info__ >= (0, 12))
+        self.assertEqual('reprise_tables="rounded"' in notes, jax.__version_info__ < (0, 6))
 
     def test_products_of_one_place_are_told_apart_by_what_they_add_over(self):
         text = """HloModule m

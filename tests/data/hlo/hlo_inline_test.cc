@@ -345,6 +345,42 @@ ENTRY e {
       "sum=multiply-add(x, y, z)\n");
 }
 
+// XLA of JAX 0.5 computes them when it compiles, each op on its own.
+TEST(HloInline, KeepsProductsOfTablesApartWhereTheHeaderSaysSo) {
+  const auto opcodes = [](const std::string& notes, const std::string& rows) {
+    std::string text = R"(HloModule m, NOTES
+ENTRY e {
+  given = f32[ROWS,5] parameter(0)
+  scale = f32[] constant(0.3)
+  factor = f32[ROWS,5] broadcast(scale), dimensions={}
+  row = f32[ROWS,5] iota(), iota_dimension=0
+  product = f32[ROWS,5] multiply(row, factor)
+  table = f32[ROWS,5] add(product, row)
+  scaled = f32[ROWS,5] multiply(given, factor)
+  sum = f32[ROWS,5] add(scaled, table)
+  ROOT root = f32[ROWS,5] multiply(sum, table)
+})";
+    for (size_t at; (at = text.find("ROWS")) != std::string::npos;)
+      text.replace(at, 4, rows);
+    text.replace(text.find("NOTES"), 5, notes);
+    const auto inlined = inline_calls(module_of(text));
+    EXPECT_TRUE(inlined.has_value()) << inlined.error().message;
+    std::string found;
+    for (const Instruction& op : inlined->entry_computation().instructions) {
+      if (op.name == "table" || op.name == "sum")
+        found += std::string(opcode_name(op.opcode)) + " ";
+    }
+    return found;
+  };
+  const std::string rounded =
+      "frontend_attributes={reprise_tables=\"rounded\"}";
+  EXPECT_EQ(opcodes("entry_computation_layout={}", "10"),
+            "multiply-add multiply-add ");
+  EXPECT_EQ(opcodes(rounded, "10"), "add multiply-add ");
+  // A loop that is not unrolled.
+  EXPECT_EQ(opcodes(rounded, "11"), "multiply-add multiply-add ");
+}
+
 TEST(HloInline, SumsAmongRanksInF32WhereTheHeaderSaysSo) {
   const std::string text = R"(
 add { a = bf16[] parameter(0)

@@ -98,6 +98,26 @@ def computes_shifts_once(platform):
 
 
 @functools.cache
+def rounds_products_in_tables(platform):
+    """Whether XLA rounds x * y + z twice in small arrays that depend on no input, as weights by which pictures are resized:
+    on CPUs LLVM of JAX 0.5 unrolls such loops and computes them itself."""
+    def weights(module, row, column):
+        x = abs(column * np.float32(0.55) + np.float32(-0.225) - row)
+        far, near = ((x * np.float32(-0.5) + 2.5) * x - 4) * x + 2, (x * np.float32(1.5) - 2.5) * x * x + 1
+        return module.where(x >= 2, np.float32(0), module.where(x >= 1, far, near))
+
+    def table(zero):
+        row, column = (jax.lax.broadcasted_iota(np.float32, zero.shape, d) for d in (0, 1))
+        made = weights(jax.numpy, row, column)
+        return made + zero, made.sum(0)
+
+    zero = np.zeros((5, 9), np.float32)
+    rows, columns = np.arange(5, dtype=np.float32)[:, None], np.arange(9, dtype=np.float32)[None]
+    expected = weights(np, *np.broadcast_arrays(rows, columns))
+    return np.array_equal(_computed(platform, table, zero)[0], expected)
+
+
+@functools.cache
 def rounds_within_expm1_of_half(platform):
     """Whether XLA rounds exp(x) of f16 before it takes 1 from it: on CPUs up to JAX 0.11 it does."""
     x = np.linspace(1, 2, 64, dtype=np.float16)
@@ -139,6 +159,8 @@ def notes_on_arithmetic(text, platform):
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
     if " divide(" in text:
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
+    if " iota(" in text and " multiply(" in text:
+        notes += ['reprise_tables="rounded"'] if rounds_products_in_tables(platform) else []
     if " exponential(" in text:
         notes += ['reprise_shifts="shared"'] if computes_shifts_once(platform) else []
     if " = f16[" in text:
