@@ -17,8 +17,9 @@ void find_stand_stills(const RankEvents& events,
 /// Takes messages to be over when they came: behind the one before from the
 /// same rank, by what the like of them took whose receiver stood still before
 /// they were sent (the median; three at least, else all stays). A receiver that
-/// stood still before then did wait to the end of its range. Shortens members'
-/// `end_ns`. Requires: clocks are aligned. Cost: O(messages log messages).
+/// stood still before then did wait to the end of its range. Makes the `end_ns`
+/// of receivers earlier. Requires: clocks are aligned. Cost: O(messages log
+/// messages).
 void settle_posted_messages(CollectiveMatching& matching, const Trace& trace);
 
 }  // namespace reprise
