@@ -85,8 +85,9 @@ endfunction()
 
 set(REPRISE_HOT_TEST_FLAGS $<$<CONFIG:Release>:-O1>)
 
-# reprise_room_tests(program): where libraries compile as one, so do this folder's tests below this line: one program
-# for all that do not say ALONE. Each stays a test of its own for ctest, a process that runs its suites alone.
+# reprise_room_tests(program): where libraries compile as one, so do the tests of this folder, and of those below it that
+# name no program of their own: one program for all from this line on that do not say ALONE. Each stays a test of its
+# own for ctest, a process that runs its suites alone.
 macro(reprise_room_tests program)
   if(REPRISE_UNITY)
     set(REPRISE_ROOM_TESTS ${program})
@@ -172,11 +173,22 @@ function(reprise_test name)
     ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 
-# reprise_benchmark(name SOURCES a_bench.cc DEPS library ...): Google Benchmark, smoke-run by ctest.
+# reprise_benchmark(name DEPS library ... [ARGUMENTS argument ...] [TIMEOUT seconds]): NAME.cc as a program, compiled as
+# the product is; ctest sees that it runs, Google Benchmark's at its shortest unless other arguments are given.
 function(reprise_benchmark name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} testing_directories reprise_flags benchmark::benchmark_main)
-  add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.01)
-  set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 300)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;ARGUMENTS" ${ARGN})
+  if(NOT ARG_ARGUMENTS)
+    set(ARG_ARGUMENTS --benchmark_min_time=0.01)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} testing_directories reprise_flags)
+  if(REPRISE_UNITY)
+    target_compile_options(${name} PRIVATE -fPIC)  # As what the product's headers were precompiled with.
+    target_precompile_headers(${name} REUSE_FROM reprise_headers)
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT ${ARG_TIMEOUT})
 endfunction()

@@ -12,10 +12,10 @@
 namespace reprise {
 namespace {
 
-class FileTest : public testing::Test {
+class FileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/file.XXXXXX";
+    std::string pattern = ::testing::TempDir() + "/file.XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }

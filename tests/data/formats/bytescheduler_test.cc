@@ -47,8 +47,8 @@ TEST(ByteScheduler, MatchesOverlappingBeginsAndEndsByName) {
 
 TEST(ByteScheduler, ReadsARealTimelineWhole) {
   const std::string path =
-      source_directory() +
-      "/../shared/traces/bytescheduler/mxnet_vgg16/timeline_worker.json";
+      shared_directory() +
+      "/traces/bytescheduler/mxnet_vgg16/timeline_worker.json";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput input =
       read_input(bytescheduler_reader(), bytes_of_member(path, ""));

@@ -16,8 +16,7 @@
 namespace reprise {
 namespace {
 
-const std::string kChakraTraces =
-    source_directory() + "/../shared/traces/chakra/";
+const std::string kChakraTraces = shared_directory() + "/traces/chakra/";
 
 std::string delimited(const ProtoWriter& message) {
   return ProtoWriter().raw_varint(message.text().size()).text() +

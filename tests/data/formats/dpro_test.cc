@@ -71,10 +71,10 @@ constexpr const char* kMetadata =
     R"({"b": {"op": "G", "input": [], "output": [{"name": "w1", "shape": [2, 3], "dtype": "float16"}]},)"
     R"( "c": {"op": "G", "output": [{"name": "w0", "shape": [4], "dtype": "float32"}]}})";
 
-class DproTest : public testing::Test {
+class DproTest : public ::testing::Test {
  protected:
   DproTest() {
-    std::string folder = testing::TempDir() + "dpro_XXXXXX";
+    std::string folder = ::testing::TempDir() + "dpro_XXXXXX";
     folder_ = ::mkdtemp(folder.data());
   }
   ~DproTest() override { std::filesystem::remove_all(folder_); }
@@ -278,8 +278,7 @@ TEST_F(DproTest, LeavesOtherDirectoriesAlone) {
 /// A case of ../shared/bench/dpro; "" where it cannot be made.
 std::string generated(const std::string& folder, const std::string& name,
                       const std::string& settings) {
-  const std::string script =
-      source_directory() + "/../shared/bench/dpro/gen_trace.py";
+  const std::string script = shared_directory() + "/bench/dpro/gen_trace.py";
   if (!std::filesystem::exists(script)) return {};
   std::filesystem::create_directories(folder + "/" + name);
   const std::string trial = folder + "/" + name + "/global_traces";

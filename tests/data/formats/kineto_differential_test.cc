@@ -19,7 +19,7 @@ namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kTraceFolder = fs::path(source_directory()) / "../shared/traces";
+const fs::path kTraceFolder = fs::path(shared_directory()) / "traces";
 
 std::vector<NaiveEvent> read_by(const KinetoReader& reader,
                                 const std::string& text) {

@@ -18,7 +18,7 @@
 namespace reprise {
 namespace {
 
-const std::string kTraces = source_directory() + "/../shared/traces";
+const std::string kTraces = shared_directory() + "/traces";
 
 struct Row {
   std::string file;

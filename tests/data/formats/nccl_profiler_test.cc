@@ -17,8 +17,7 @@
 namespace reprise {
 namespace {
 
-const std::string kNcclTraces =
-    source_directory() + "/../shared/traces/nccl_profiler/";
+const std::string kNcclTraces = shared_directory() + "/traces/nccl_profiler/";
 
 std::vector<Event> of_kind(const Trace& trace, EventKind kind) {
   std::vector<Event> events;

@@ -20,8 +20,7 @@ int64_t number_of(const Trace& trace, EventKind kind) {
                        [&](const Event& event) { return event.kind == kind; });
 }
 
-const std::string kFolder =
-    source_directory() + "/../shared/traces/nsys_sqlite/";
+const std::string kFolder = shared_directory() + "/traces/nsys_sqlite/";
 
 class NsysFiles : public ::testing::Test {
  protected:

@@ -19,8 +19,8 @@ namespace reprise {
 namespace {
 
 const std::string kZip =
-    source_directory() +
-    "/../shared/traces/nsys_jax/maxtext_fsdp4_h100/maxtext_fsdp4_test_data.zip";
+    shared_directory() +
+    "/traces/nsys_jax/maxtext_fsdp4_h100/maxtext_fsdp4_test_data.zip";
 
 constexpr std::string_view kHeader =
     "Start (ns),End (ns),Duration (ns),Name,PID,TID\n";

@@ -323,7 +323,7 @@ TEST(ProcessShardGraphs, AGroupIsLaunchedAtItsEnd) {
 // With host work at each replay NCCL's plugin hears of the calls then, on a
 // thread of the driver's. Version 5 of its table names the captured calls (40,
 // 41, 42); of version 4 only the sequence comes back.
-class ReplayedCalls : public testing::TestWithParam<bool> {};
+class ReplayedCalls : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ReplayedCalls, BelongToTheirReplays) {
   const bool names_capture = GetParam();
@@ -390,7 +390,7 @@ TEST_P(ReplayedCalls, BelongToTheirReplays) {
             std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, ReplayedCalls, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Versions, ReplayedCalls, ::testing::Bool(),
                          [](const auto& version) {
                            return std::string(version.param ? "V5" : "V4");
                          });

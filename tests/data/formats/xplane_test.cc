@@ -21,8 +21,7 @@
 namespace reprise {
 namespace {
 
-const std::string kXplaneTraces =
-    source_directory() + "/../shared/traces/xplane/";
+const std::string kXplaneTraces = shared_directory() + "/traces/xplane/";
 const std::string kCorpus = source_directory() + "/tests/fuzz/corpus/xplane/";
 
 int64_t count_kind(const Trace& trace, EventKind kind) {

@@ -68,7 +68,7 @@ std::vector<Elements> results_of(const InlinedModule& module) {
   return results;
 }
 
-class Dialect : public testing::TestWithParam<const char*> {};
+class Dialect : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Dialect, IsTheSameProgramOfOneRank) {
   const auto expected = dialect("manual_partitioned.0.10.2");
@@ -101,10 +101,10 @@ TEST_P(Dialect, IsTheSameProgramOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, Dialect,
-    testing::Values("manual_lowered.0.5.3", "manual_lowered.0.10.2",
-                    "manual_partitioned.0.5.3", "manual_compiled.0.5.3",
-                    "manual_compiled.0.10.2", "automatic_compiled.0.5.3",
-                    "automatic_compiled.0.10.2"));
+    ::testing::Values("manual_lowered.0.5.3", "manual_lowered.0.10.2",
+                      "manual_partitioned.0.5.3", "manual_compiled.0.5.3",
+                      "manual_compiled.0.10.2", "automatic_compiled.0.5.3",
+                      "automatic_compiled.0.10.2"));
 
 TEST(RankProgram, IsRefusedWhereAPartitionerHasNotRun) {
   for (const char* version : {"0.5.3", "0.10.2"}) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kCorpus = fs::path(source_directory()) / "tests/fuzz/corpus";
+const fs::path kFuzzCorpus = fs::path(source_directory()) / "tests/fuzz/corpus";
 
 class BadInput : public ::testing::Test {
  protected:
@@ -210,7 +210,7 @@ TEST_F(BadInput, ARecordWithoutAnEndCostsLittle) {
 // Everything that the fuzz targets start from, cut at every place.
 TEST_F(BadInput, EveryPrefixIsReadAsFarAsItGoes) {
   size_t files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kCorpus)) {
+  for (const auto& entry : fs::recursive_directory_iterator(kFuzzCorpus)) {
     const std::string folder = entry.path().parent_path().filename();
     if (!entry.is_regular_file() || folder == "hlo" || folder == "trace")
       continue;

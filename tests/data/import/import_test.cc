@@ -106,10 +106,10 @@ class ToyDirectoryReader : public DirectoryReader {
   }
 };
 
-class ImportTest : public testing::Test {
+class ImportTest : public ::testing::Test {
  protected:
   ImportTest() {
-    std::string folder = testing::TempDir() + "import_XXXXXX";
+    std::string folder = ::testing::TempDir() + "import_XXXXXX";
     folder_ = ::mkdtemp(folder.data());
     options_.readers = {&toy_, &timed_, &untimed_};
     options_.directory_readers = {&directory_};

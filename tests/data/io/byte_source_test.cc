@@ -40,10 +40,10 @@ struct Seen {
   std::string name, bytes, unreadable, error, path;
 };
 
-class ByteSourceTest : public testing::Test {
+class ByteSourceTest : public ::testing::Test {
  protected:
   ByteSourceTest() {
-    std::string folder = testing::TempDir() + "byte_source_XXXXXX";
+    std::string folder = ::testing::TempDir() + "byte_source_XXXXXX";
     folder_ = ::mkdtemp(folder.data());
   }
   ~ByteSourceTest() override { std::filesystem::remove_all(folder_); }

@@ -21,7 +21,7 @@ const std::string kCorpus =
     source_directory() + "/tests/fuzz/corpus/tensor_file/";
 
 std::string scratch(const std::string& name) {
-  const std::string folder = testing::TempDir() + "tensor_file_test";
+  const std::string folder = ::testing::TempDir() + "tensor_file_test";
   std::filesystem::create_directories(folder);
   return folder + "/" + name;
 }
@@ -166,7 +166,7 @@ TEST(TensorFile, RefusesWhatIsNeitherAndPicklesOfObjects) {
                 "neither .npz nor safetensors"),
             std::string::npos);
   EXPECT_FALSE(TensorFile::open(scratch("missing")));
-  EXPECT_FALSE(TensorFile::open(testing::TempDir()));
+  EXPECT_FALSE(TensorFile::open(::testing::TempDir()));
   std::string npz = *read_file(kCorpus + "stored.npz");
   for (size_t at = npz.find("'<f4'"); at != std::string::npos;
        at = npz.find("'<f4'", at + 1))

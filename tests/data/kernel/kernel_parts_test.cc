@@ -40,7 +40,7 @@ ENTRY main {
 
 using Range = std::pair<int64_t, int64_t>;
 
-class PartsOf : public testing::Test {
+class PartsOf : public ::testing::Test {
  protected:
   Kernel lower(const std::vector<std::string>& names) const {
     const std::vector<InstructionId> ops = named_ops(module_, names);

@@ -32,7 +32,7 @@ ENTRY main {
   ROOT out = (f32[4096]) tuple(sums)
 })";
 
-class Traffic : public testing::Test {
+class Traffic : public ::testing::Test {
  protected:
   Kernel lower(const std::vector<std::string>& ops,
                const std::vector<std::string>& outputs) const {

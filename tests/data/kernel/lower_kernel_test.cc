@@ -55,7 +55,7 @@ ENTRY main {
 }
 )";
 
-class LowerKernel : public testing::Test {
+class LowerKernel : public ::testing::Test {
  protected:
   LowerKernel() : module_(*parse_hlo(kText)) {}
 

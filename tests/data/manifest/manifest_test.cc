@@ -122,7 +122,7 @@ TEST(BatchSource, ShiftsTextByOneForTheTarget) {
 
 // Values of s32 and f64 behind a byte; the same record fills any type.
 TEST(BatchSource, ReadsRecordsOfWiderTypes) {
-  const std::string path = testing::TempDir() + "wide.bin";
+  const std::string path = ::testing::TempDir() + "wide.bin";
   std::string record(1 + 2 * 4 + 8, '\0');
   const int32_t integers[] = {-3, 70000};
   const double number = 0.25;
@@ -138,7 +138,7 @@ TEST(BatchSource, ReadsRecordsOfWiderTypes) {
       "wide.json");
   ASSERT_TRUE(manifest) << manifest.error().message;
   const auto source =
-      BatchSource::open(*manifest->dataset, 1, {testing::TempDir(), ""});
+      BatchSource::open(*manifest->dataset, 1, {::testing::TempDir(), ""});
   ASSERT_TRUE(source) << source.error().message;
   Shape shape;
   shape.dimensions = {1, 2};

@@ -11,7 +11,7 @@
 namespace reprise {
 namespace {
 
-class DotEpilogueTest : public testing::Test {
+class DotEpilogueTest : public ::testing::Test {
  protected:
   /// The body of an entry computation over x f32[6,8], w f32[8,4], r f32[6,4],
   /// b f32[4], whose dot is `d` f32[6,4].

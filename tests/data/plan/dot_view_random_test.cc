@@ -302,7 +302,7 @@ TEST(DotView, AgreesWithTheDefinitionOnRandomPrograms) {
                        expected.size()),
               expected);
     folded += graph->at(view.lhs.value).opcode == Opcode::kParameter ? 1 : 0;
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
   EXPECT_GT(folded, 1500);
   EXPECT_LT(routines, 1500);

@@ -87,7 +87,7 @@ struct BadPlan {
   const char* message;
 };
 
-class PlanErrors : public testing::TestWithParam<BadPlan> {};
+class PlanErrors : public ::testing::TestWithParam<BadPlan> {};
 
 TEST_P(PlanErrors, NameFileAndPlace) {
   const Result<Plan> plan = parse_plan(GetParam().text, "p.json");
@@ -104,7 +104,7 @@ TEST_P(PlanErrors, NameFileAndPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, PlanErrors,
-    testing::Values(
+    ::testing::Values(
         BadPlan{"", ErrorKind::kParse, "byte 1"},
         BadPlan{"{\"a\": ", ErrorKind::kParse, "byte 7"},
         BadPlan{"[1]", ErrorKind::kInvalid, "expected an object"},

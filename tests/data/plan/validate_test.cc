@@ -57,7 +57,7 @@ ENTRY main {
 }
 )";
 
-class Validate : public testing::Test {
+class Validate : public ::testing::Test {
  protected:
   void SetUp() override {
     Result<InlinedModule> parsed = parse_inlined(kProgram);

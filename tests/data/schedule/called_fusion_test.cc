@@ -79,7 +79,7 @@ ENTRY main {
 }
 )";
 
-class CalledFusionTest : public testing::Test {
+class CalledFusionTest : public ::testing::Test {
  protected:
   /// The names of the ops of each unit of the body, sorted.
   std::vector<std::vector<std::string>> units_of(

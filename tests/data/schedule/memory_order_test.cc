@@ -10,7 +10,7 @@
 namespace reprise {
 namespace {
 
-class MemoryOrderTest : public testing::Test {
+class MemoryOrderTest : public ::testing::Test {
  protected:
   void lower(const std::string& text, int64_t ranks = 1) {
     Result<InlinedModule> parsed = parse_inlined("HloModule m\n" + text);

@@ -12,7 +12,7 @@
 namespace reprise {
 namespace {
 
-class ScheduleTest : public testing::Test {
+class ScheduleTest : public ::testing::Test {
  protected:
   void load(const std::string& header, const std::string& entry) {
     const std::string text = "HloModule m" + header + R"(

@@ -5,11 +5,10 @@
 #include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_plan.h"
 #include "tests/replay/analysis/analysis_trace.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 /// Two ranks, steps of 100 ms on host threads: forward 20 ms, then a gradient
 /// of 1, 2 and 3 MB at 30, 50 and 60 ms. The first two go together at 50 ms,

@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/replay/analysis/analysis_trace.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
-
-constexpr int64_t kUs = 1000;
 
 /// Backward makes w1 at 300 us and w0 at 500 us, on rank 1 20 us later. Each is
 /// negotiated, copied and reduced, one after the other; w1 takes until 450 us,

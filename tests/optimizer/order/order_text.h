@@ -41,7 +41,7 @@ inline OrderGraph order_graph_from_text(const std::string& text) {
 
 /// A fixture of ../shared/bench/order, beside the checkout; empty when absent.
 inline OrderInstance load_bench_order(int ops) {
-  std::ifstream file(source_directory() + "/../shared/bench/order/order-" +
+  std::ifstream file(shared_directory() + "/bench/order/order-" +
                      std::to_string(ops) + ".txt");
   return parse_order_text(file);
 }

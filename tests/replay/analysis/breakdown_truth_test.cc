@@ -23,12 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const fs::path kTraces = fs::path(source_directory()) / "../shared/traces";
+const fs::path kTruthFolder = fs::path(shared_directory()) / "traces";
 
 std::vector<fs::path> truth_files() {
   std::vector<fs::path> found;
-  if (!fs::exists(kTraces)) return found;
-  for (const auto& entry : fs::recursive_directory_iterator(kTraces)) {
+  if (!fs::exists(kTruthFolder)) return found;
+  for (const auto& entry : fs::recursive_directory_iterator(kTruthFolder)) {
     if (entry.path().string().ends_with(".truth.json")) {
       found.push_back(entry.path());
     }

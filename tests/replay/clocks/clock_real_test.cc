@@ -14,12 +14,12 @@
 namespace reprise {
 namespace {
 
-const std::filesystem::path kDlrm =
-    std::filesystem::path(source_directory()) /
-    "../shared/traces/kineto/dlrm_v100_8ranks/dlrm_kineto.tar.gz";
+const std::filesystem::path kDlrmArchive =
+    std::filesystem::path(shared_directory()) /
+    "traces/kineto/dlrm_v100_8ranks/dlrm_kineto.tar.gz";
 
 Trace import_dlrm() {
-  const std::string path = kDlrm.string();
+  const std::string path = kDlrmArchive.string();
   Result<ImportResult> imported = import_files({&path, 1}, {});
   EXPECT_TRUE(imported) << imported.error().message;
   Result<Trace> trace = gather_spools(imported->spools);
@@ -28,8 +28,8 @@ Trace import_dlrm() {
 }
 
 TEST(ClocksOfDlrm, ComeBackWithinTheirResidual) {
-  if (!std::filesystem::exists(kDlrm)) {
-    GTEST_SKIP() << kDlrm << " is not here";
+  if (!std::filesystem::exists(kDlrmArchive)) {
+    GTEST_SKIP() << kDlrmArchive << " is not here";
   }
   const Trace truth = import_dlrm();
   ASSERT_EQ(truth.ranks.size(), 8u);

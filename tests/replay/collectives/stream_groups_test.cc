@@ -10,12 +10,12 @@
 
 #include "replay/collectives/collectives.h"
 #include "tests/replay/collectives/collective_text.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
 
 using Members = std::vector<uint32_t>;
-constexpr int64_t kUs = 1000;
 
 // Four ranks whose streams call all-reduces of groups that nothing tells, with
 // 100 us of work before each; members leave within 10 us.

@@ -6,11 +6,11 @@
 #include "replay/clocks/aligned_trace.h"
 #include "replay/findings/findings.h"
 #include "tests/replay/findings/injected_step.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
 
-constexpr int64_t kUs = 1'000;
 constexpr int kLayers = 12;
 
 Finding missing_overlap(

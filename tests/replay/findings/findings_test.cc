@@ -16,6 +16,7 @@
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/findings/injected_step.h"
 #include "tests/replay/graph/trace_text.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
@@ -89,8 +90,6 @@ void expect_found(std::string_view kind, uint32_t ranks, const Program& program,
   const Finding* none = without.of(kind);
   EXPECT_EQ(none, nullptr) << (none == nullptr ? "" : none->what);
 }
-
-constexpr int64_t kUs = 1'000, kMs = 1'000'000;
 
 /// Compute-bound: the host runs ahead, one small all-reduce is hidden.
 void compute(InjectedStep& step, int layers, int64_t kernel_ns) {

@@ -11,11 +11,11 @@
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/findings/injected_step.h"
 #include "tests/replay/graph/trace_text.h"
+#include "tests/testing/time_units.h"
 
 namespace reprise {
 namespace {
 
-constexpr int64_t kUs = 1'000;
 constexpr int64_t kForward = 400 * kUs, kBackward = 800 * kUs;
 constexpr int kBatches = 4;
 

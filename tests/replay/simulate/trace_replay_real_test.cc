@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kTraces = fs::path(source_directory()) / "../shared/traces";
+const fs::path kTraces = fs::path(shared_directory()) / "traces";
 
 constexpr const char* kDlrm = "kineto/dlrm_v100_8ranks/dlrm_kineto.tar.gz";
 constexpr const char* kV100 =

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kTraces = source_directory() + "/../shared/traces/";
+const std::string kTraces = shared_directory() + "/traces/";
 
 constexpr int64_t kF32 = 11, kPredType = 1;
 
