@@ -23,6 +23,12 @@ enum ExitCode : int {
 
 /// Of the file beside a trainer's result that says: ranks were lost.
 inline constexpr const char* kLostSuffix = ".lost";
+/// What stands in it where the ranks have ended and mpirun does not, before
+/// the processes that it has left unasked: " 12 14".
+inline constexpr const char* kLauncherStuck = "launcher";
+/// Of the file that each of several ranks begins with, its process; the rank's
+/// number follows.
+inline constexpr const char* kBegunSuffix = ".begun.";
 
 /// Of a program that ends with such an error.
 constexpr int exit_code(ErrorKind kind) {

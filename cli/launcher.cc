@@ -163,6 +163,33 @@ Status check_room(const std::string& directory) {
               directory, space.available, kSessionBytes);
 }
 
+// Where mpirun did not end and so said nothing itself: it has waited for the
+// rank that ended first, and not for the others.
+void tell_of_stuck_launcher(int64_t ranks, const std::string& result_path) {
+  const std::string lost =
+      read_file(result_path + kLostSuffix).value_or("") + " ";
+  if (!lost.starts_with(kLauncherStuck)) return;
+  std::string absent, first;
+  int64_t others = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const auto process =
+        read_file(result_path + kBegunSuffix + std::to_string(rank));
+    const bool is_other =
+        process && lost.find(" " + *process + " ") != lost.npos;
+    others += is_other ? 1 : 0;
+    if (is_other) continue;
+    std::string& list = process ? first : absent;
+    list += (list.empty() ? "rank " : ", rank ") + std::to_string(rank);
+  }
+  const std::string who = !absent.empty() ? absent + " ended before it began"
+                          : others > 0    ? first + " ended first"
+                                          : "it does not say which rank first";
+  fmt::print(stderr,
+             "reprise train: mpirun did not end though all that it started "
+             "had, and was killed; {}\n",
+             who);
+}
+
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
@@ -222,6 +249,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
     fmt::print(stderr, "reprise train: signal {} ended rank 0\n",
                *status - 128);
   }
+  if (*status == kExitEnvironment)
+    tell_of_stuck_launcher(request.ranks, result_path);
   TrainOutcome outcome;
   outcome.received = received;
   // mpirun that was interrupted ends with 1, whatever the signal, or is killed

@@ -27,6 +27,7 @@
 
 #include "cli/command.h"
 #include "cli/process.h"
+#include "data/file.h"
 
 namespace reprise {
 namespace {
@@ -34,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kGrace{300}, kGraceOfLost{3000},
-    kPollPeriod{50}, kUsualPeriod{500};
+    kGraceOfChildless{5000}, kPollPeriod{50}, kUsualPeriod{500};
 constexpr int kExitCannotStart = 127;
 
 /// (process, its parent) of every process that runs.
@@ -76,6 +77,39 @@ bool kill_descendants() {
   return found;
 }
 
+/// Whether a process whose stat this is has ended, reaped or not.
+bool has_ended(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t state = stat.rfind(") ");
+  return state == std::string::npos || state + 2 >= stat.size() ||
+         stat[state + 2] == 'Z';
+}
+
+struct Children {
+  bool live = false;
+  std::string ended;  ///< Those that nobody has waited for: " 12 14".
+};
+
+/// None where the kernel does not list them.
+Children children_of(pid_t process) {
+  Children children;
+  std::error_code error;
+  const std::string threads = fmt::format("/proc/{}/task", process);
+  for (const auto& thread :
+       std::filesystem::directory_iterator(threads, error)) {
+    std::ifstream list(thread.path() / "children");
+    for (std::string child; list >> child;) {
+      if (has_ended(child))
+        children.ended += " " + child;
+      else
+        children.live = true;
+    }
+  }
+  return children;
+}
+
 class Supervisor {
  public:
   Supervisor(int lifeline, const char* lost)
@@ -93,6 +127,8 @@ class Supervisor {
   }
 
   bool start(char** command) {
+    const std::filesystem::path program(command[0]);
+    launches_ = program.filename().string().starts_with("mpirun");
     const pid_t self = ::getpid();
     child_ = ::fork();
     if (child_ != 0) return child_ > 0;
@@ -118,6 +154,7 @@ class Supervisor {
         give_grace(kGrace);
       }
       if (!deadline_ && ::access(lost_, F_OK) == 0) give_grace(kGraceOfLost);
+      if (!deadline_ && launches_) look_below_launcher();
       pass_signals();
       reap();
       if (deadline_ && Clock::now() >= *deadline_) kill_descendants();
@@ -144,6 +181,20 @@ class Supervisor {
     deadline_ = std::min(deadline_.value_or(end), end);
   }
 
+  void look_below_launcher() {
+    const Children children = children_of(child_);
+    started_ = started_ || children.live || !children.ended.empty();
+    if (children.live || !started_) {
+      childless_since_.reset();
+      return;
+    }
+    if (!childless_since_) childless_since_ = Clock::now();
+    if (Clock::now() - *childless_since_ < kGraceOfChildless) return;
+    static_cast<void>(
+        write_file_atomically(lost_, kLauncherStuck + children.ended));
+    deadline_ = Clock::now();
+  }
+
   void pass_signals() {
     signalfd_siginfo info;
     while (::read(signals_, &info, sizeof info) ==
@@ -168,8 +219,9 @@ class Supervisor {
   pid_t child_ = 0;
   sigset_t before_{};
   bool is_orphan_ = false;
+  bool launches_ = false, started_ = false;  // An mpirun; its first process.
   std::optional<int> status_;
-  std::optional<Clock::time_point> deadline_;
+  std::optional<Clock::time_point> deadline_, childless_since_;
 };
 
 }  // namespace

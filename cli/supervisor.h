@@ -18,6 +18,9 @@ inline constexpr const char* kSupervisorWord = "supervise-a-run";
 /// died of whatever, every process that it has left is killed. Where this one
 /// died, `folder` is removed. Once there is a file `lost`, the command has
 /// three seconds: a launcher waits without end for hosts that it cannot reach.
+/// An mpirun that lives for five seconds without what it started has missed
+/// its end (Open MPI 4.1 deadlocks where a rank is killed while it connects):
+/// it is killed, and kLauncherStuck stands in `lost`.
 /// Errors: as run_process.
 Result<int> run_supervised(
     const std::vector<std::string>& arguments,

@@ -256,7 +256,17 @@ Result<std::unique_ptr<ProcessGroup>> meet(const TrainerFlags& flags) {
   return make_process_group(timeout_s);
 }
 
+// For who started mpirun, which may not say whose end it waits for.
+void mark_begun(const TrainerFlags& flags) {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (flags.result_path.empty() || rank == nullptr) return;
+  static_cast<void>(write_file_atomically(
+      flags.result_path + kBegunSuffix + std::to_string(std::atoi(rank)),
+      std::to_string(::getpid())));
+}
+
 int run(const TrainerFlags& flags) {
+  mark_begun(flags);
   Result<std::unique_ptr<ProcessGroup>> group = meet(flags);
   if (!group) {
     say(group.error().message);

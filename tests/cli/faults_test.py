@@ -132,6 +132,25 @@ sleep 1000
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(list(self.temporary.iterdir()), [])
 
+    def test_a_launcher_that_misses_the_end_of_its_ranks(self):
+        # As Open MPI's mpirun where a rank is killed while it connects: all have ended, and it waits for itself.
+        launcher = self.write("bin/mpirun.openmpi", """#!/usr/bin/env python3
+import os, sys, time
+for rank in range(2):
+    if os.fork() == 0:
+        if rank == 0:
+            open(sys.argv[sys.argv.index("--result") + 1] + ".begun.0", "w").close()
+        os._exit(9)
+time.sleep(1000)
+""")
+        launcher.chmod(0o755)
+        done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", env={"PATH": f"{launcher.parent}:{os.environ['PATH']}",
+                                                                      "TMPDIR": str(self.temporary)}, timeout=60)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("mpirun did not end though all that it started had, and was killed; rank 1 ended before it began",
+                      done.stderr)
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
     def test_a_signal_while_optimize_measures(self):
         self.reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 6, "--warmup", 2, "--trace", self.trace)
         for number in (signal.SIGTERM, signal.SIGINT):
