@@ -15,8 +15,8 @@ import tempfile
 TOLERANCE = {"decoder": 3.4e-2, "gpt_scan": 3.0e-2, "blocked_attention": 1.0e-2, "big_resnet_bf16": 1.7e-1}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
 # scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py,
-# further_steps.py, larger_steps.py, numeric_steps.py, function_steps.py, solver_steps.py and
-# simulator_steps.py runs by name.
+# further_steps.py, larger_steps.py, numeric_steps.py, function_steps.py, solver_steps.py,
+# simulator_steps.py and newer_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
@@ -50,6 +50,7 @@ def neighbours():
     import library_steps
     import model_steps
     import modern_steps
+    import newer_steps
     import numeric_steps
     import op_steps
     import program_steps
@@ -65,7 +66,7 @@ def neighbours():
     found = collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN
     found |= scheme_steps.SCHEMES | recent_steps.RECENT | current_steps.CURRENT | token_steps.TOKENS
     found |= spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER | larger_steps.LARGER
-    found |= function_steps.FUNCTIONS | solver_steps.SOLVERS | simulator_steps.SIMULATORS
+    found |= function_steps.FUNCTIONS | solver_steps.SOLVERS | simulator_steps.SIMULATORS | newer_steps.NEWER
     return found | numeric_steps.NUMERIC | real_steps.REAL | published_steps.PUBLISHED | op_steps.OPS
 
 
