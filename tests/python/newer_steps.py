@@ -1,6 +1,7 @@
 """Steps whose forms no older file has: activations kept in the host's memory, dots by named algorithms and by blocks of
 scales, Taylor mode, sparse matrices, references, groups of ranks, arrays that the compiler splits. As steps.py;
-`NEWER[name](ranks)`; `referenced` and `partly_by_hand` need JAX 0.7, `scaled_blocks` 0.10."""
+`NEWER[name](ranks)`; `referenced` needs JAX 0.7, `partly_by_hand` and `scaled_blocks`
+0.10."""
 
 import functools
 
