@@ -13,6 +13,7 @@
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
+#include "data/formats/xplane/xplane_beside_lanes.h"
 #include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_launch_lanes.h"
 #include "data/formats/xplane/xplane_names.h"
@@ -205,14 +206,21 @@ void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
     report_.ignored["event of a derived line"] += line.events;
     return;
   }
-  const uint32_t stream =
-      kind == LineKind::kSteps ? 0 : add_stream(device, line);
+  const std::string name(line.name);
+  const bool one = kind != LineKind::kSteps && kind != LineKind::kBeside;
+  const uint32_t stream = one ? add_stream(device, name, name) : 0;
+  BesideLanes lanes;
   XplaneRow row;
   XplaneEvents events(line);
   for (std::string_view bytes; events.next(bytes);) {
     if (!read_xplane_row(plane, line, bytes, row, report_)) continue;
     row.event.rank = device.rank;
     row.event.stream = stream;
+    if (kind == LineKind::kBeside) {
+      row.event.stream = lanes.stream_of(row, [&](const std::string& lane) {
+        return add_stream(device, name, fmt::format("{}: {}", name, lane));
+      });
+    }
     if (kind == LineKind::kSteps) {
       add_step(device.rank, row);
     } else if (kind == LineKind::kWork || kind == LineKind::kBeside) {
@@ -225,9 +233,8 @@ void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
   }
 }
 
-uint32_t XplaneImport::add_stream(const Device& device,
-                                  const XplaneLine& line) {
-  std::string name(line.name);
+uint32_t XplaneImport::add_stream(const Device& device, std::string_view line,
+                                  std::string name) {
   if (device.name != rank_devices_[device.rank]) {
     name += fmt::format(" of {}", device.name);
   }
@@ -236,7 +243,7 @@ uint32_t XplaneImport::add_stream(const Device& device,
                             .kind = StreamKind::kDeviceStream,
                             .process = 0,
                             .device = xplane_ordinal(device.name),
-                            .number = xplane_stream(line.name)});
+                            .number = xplane_stream(line)});
 }
 
 void XplaneImport::add_work(const Device& device, LineKind line,

@@ -64,7 +64,8 @@ class XplaneImport {
   void read_device(const Device& device);
   void read_device_line(const Device& device, const Xplane& plane,
                         const XplaneLine& line);
-  uint32_t add_stream(const Device& device, const XplaneLine& line);
+  uint32_t add_stream(const Device& device, std::string_view line,
+                      std::string name);
   void add_work(const Device& device, LineKind line, XplaneRow& row);
   void describe_collective(XplaneRow& row);
   void add_step(uint32_t rank, const XplaneRow& row);

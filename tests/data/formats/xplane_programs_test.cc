@@ -232,7 +232,8 @@ TEST(XplanePrograms, WhatATpuDoesBesideIsNoOperationOfIts) {
   EXPECT_EQ(
       found,
       (std::multiset<std::string>{
-          "Async XLA Ops: copy.1 copy", "Async XLA Ops: gather.1 collective",
+          "Async XLA Ops: all-gather: gather.1 collective",
+          "Async XLA Ops: copy: copy.1 copy",
           "XLA Ops: all-gather_fusion compute", "XLA Ops: gather.1 compute",
           "XLA Ops: gather.2 annotation", "XLA Ops: psum.3 collective"}));
   EXPECT_EQ(info_of(trace, "psum.3")->kind, CollectiveKind::kAllReduce);
@@ -247,6 +248,37 @@ TEST(XplanePrograms, WhatATpuDoesBesideIsNoOperationOfIts) {
   EXPECT_EQ(waits,
             (std::set<std::pair<std::string, std::string>>{
                 {"X:gather.1", "A:gather.1"}, {"A:gather.1", "X:psum.3"}}));
+}
+
+/// What runs beside operations waits for none of its own line: a transfer that
+/// happens to begin after another kind's is not held up by it.
+TEST(XplanePrograms, TransfersBesideStandOnALaneForEachKind) {
+  Plane tpu("/device:TPU:0");
+  const uint64_t fusion =
+                     tpu.event("%fusion = f32[4] fusion(f32[4] %x)", "fusion"),
+                 gather = tpu.event(
+                     "%g.1 = ((f32[4]), f32[16]) all-gather-start(%x)", "g.1"),
+                 scatter = tpu.event(
+                     "%reduce-scatter-start.1 = (f32[16]) async-start(%y)",
+                     "reduce-scatter-start.1");
+  tpu.line("XLA Ops", 0, {event(fusion, 0, 90'000)}, 1);
+  tpu.line("Async XLA Ops", 0,
+           {event(gather, 0, 40'000), event(gather, 20'000, 50'000),
+            event(scatter, 40'000, 20'000), event(gather, 80'000, 5'000)},
+           2);
+  ReadInput input = read_input(xplane_reader(), space({tpu}));
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  std::multiset<std::string> found;
+  for (const Event& one : trace.events) {
+    found.insert(
+        fmt::format("{} {}", trace.streams[one.stream].name, one.start_ns));
+  }
+  EXPECT_EQ(found,
+            (std::multiset<std::string>{
+                "Async XLA Ops: all-gather 0", "Async XLA Ops: all-gather 2 20",
+                "Async XLA Ops: all-gather 80",
+                "Async XLA Ops: reduce-scatter 40", "XLA Ops 0"}));
 }
 
 }  // namespace
