@@ -41,6 +41,7 @@ class Regrouping {
       // A pipeline's stages are farther apart than replicas are.
       known = known &&
               (group.ranks < 2 || (group.apart > 0 && !is_message(group.kind)));
+      messages_ = messages_ || (group.ranks > 1 && is_message(group.kind));
       if (!is_message(group.kind)) farthest_ = std::max(farthest_, group.apart);
     }
     if (!known) farthest_ = 0;
@@ -55,6 +56,7 @@ class Regrouping {
 
   uint32_t largest() const { return largest_; }
   uint64_t job() const { return job_; }
+  bool holds_messages() const { return messages_; }
   bool is_whole() const { return uint64_t{ranks_} * largest_ % job_ == 0; }
   bool holds(const MeetingGroup& group) const {
     return group.ranks == job_ ||
@@ -72,6 +74,7 @@ class Regrouping {
 
   uint32_t ranks_, farthest_ = 0, largest_ = 0, everybody_ = 0;
   uint64_t job_ = 0;
+  bool messages_ = false;
 };
 
 double grown(double whole_ns, double latency_ns, double absent_ns,
@@ -142,6 +145,14 @@ Status change_rank_count(uint32_t ranks, TimedGraph& graph) {
       graph.rules ? Regrouping(graph.rules->transfers, graph.job_ranks, ranks)
                   : Regrouping(graph.transfers, graph.job_ranks, ranks);
   const uint64_t largest = groups.largest();
+  if (largest < 2 && groups.holds_messages()) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if ranks={}: ranks send each other messages alone, as "
+                "stages of a pipeline do, and what copies of it would reduce "
+                "was not recorded: record two copies (data parallelism), and "
+                "ask of that trace",
+                ranks);
+  }
   if (largest < 2) {
     return fail(ErrorKind::kInvalid,
                 "--what-if ranks={}: the trace has no collective of several "

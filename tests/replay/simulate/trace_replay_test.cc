@@ -264,6 +264,18 @@ TEST(TraceReplay, GroupsGrowAsTheJobDoes) {
             "multiple of 4");
 }
 
+// Copies of a pipeline would reduce gradients, of sizes that nobody sent.
+TEST(TraceReplay, APipelineDoesNotTellOfItsCopies) {
+  EXPECT_EQ(refusal(parse_trace_text(R"(
+      d0 collective send 40-45 id=2 bytes=8 peer=1
+      d1 collective receive 0-45 id=1 bytes=8 peer=0)"),
+                    "ranks=4"),
+            "--what-if ranks=4: ranks send each other messages alone, as "
+            "stages of a pipeline do, and what copies of it would reduce was "
+            "not recorded: record two copies (data parallelism), and ask of "
+            "that trace");
+}
+
 // Tensor parallelism of two takes 100 us, data parallelism of two 200 for four
 // times the bytes: 66.7 are latency. Of eight ranks four meet in the latter:
 // 1.5 times as much is on each link, and the call's 6.6 us with 4 hops of 0.6
