@@ -37,6 +37,10 @@ constexpr std::string_view kSplit =
 constexpr std::string_view kMessage =
     "post it before other work and wait for it after that (isend, irecv): what "
     "another micro-batch computes runs beside it";
+/// Of a ring's step.
+constexpr std::string_view kExchange =
+    "post it (isend, irecv) before computing on the block that is there "
+    "already, and wait for it after that";
 /// Of what a model's next layer needs: tensor parallelism, experts.
 constexpr FindingInput::Words kLayers = {
     "split the batch or sequence into parts, so that one part's collective "
@@ -46,6 +50,16 @@ constexpr FindingInput::Words kLayers = {
     kSplit,
     "split the batch into parts, so that one part's collective runs beside "
     "what another computes"};
+/// Of what gathers a layer's parameters, or its activations: both stand alike.
+constexpr FindingInput::Words kGathers = {
+    "of parameters (FSDP), prefetch: set_modules_to_forward_prefetch; of "
+    "activations (tensor parallelism), split the sequence, so that one part's "
+    "collective runs beside what another computes (Megatron-LM: "
+    "--tp-comm-overlap; torch.compile: "
+    "torch._inductor.config._micro_pipeline_tp)",
+    kSplit,
+    "prefetch parameters; of activations, split the batch, so that one part's "
+    "collective runs beside what another computes"};
 constexpr std::string_view kSmallEnd =
     "make the last bucket small, or begin the next step's work before it ends";
 constexpr std::array<ReasonWords, kReasons> kWords = {{
@@ -201,26 +215,43 @@ bool is_between_layers(const FindingInput& input, const Exposure& exposure,
   return between.size() >= kFew && 2 * count > between.size();
 }
 
+/// What a layer waits for at once, by its kind; none where it may be buckets
+/// of gradients. An all-to-all is never one, and nothing prefetches it.
+const FindingInput::Words* words_between_layers(const FindingInput& input,
+                                                const Exposure& exposure,
+                                                uint32_t node) {
+  using K = CollectiveKind;
+  const K kind =
+      input.analysis.matching
+          .collectives[static_cast<size_t>(input.graph.collective[node])]
+          .kind;
+  if (kind == K::kAllToAll) return &kLayers;
+  const bool gathers = kind == K::kAllGather || kind == K::kReduceScatter;
+  if (kind != K::kAllReduce && !gathers) return nullptr;
+  if (!is_between_layers(input, exposure, node)) return nullptr;
+  return gathers ? &kGathers : &kLayers;
+}
+
 /// What to do, in words and by a command.
 void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
             uint32_t node, Finding& finding) {
   const MatchedCollective& one =
       input.analysis.matching
           .collectives[static_cast<size_t>(input.graph.collective[node])];
-  const bool between_layers =
-      (one.kind == CollectiveKind::kAllReduce ||
-       one.kind == CollectiveKind::kAllToAll) &&
-      static_cast<Reason>(reason) == Reason::kConsumer &&
-      is_between_layers(input, exposure, node);
+  const FindingInput::Words* const between_layers =
+      static_cast<Reason>(reason) == Reason::kConsumer
+          ? words_between_layers(input, exposure, node)
+          : nullptr;
   finding.action = is_message(one.kind) ? std::string(kMessage)
+                   : one.exchange >= 0  ? std::string(kExchange)
                    : between_layers
-                       ? std::string(input.words(kLayers))
+                       ? std::string(input.words(*between_layers))
                        : std::string(input.words(kWords[reason].action));
   if (input.framework == Framework::kJax &&
       !input.facts.on_host(input.graph.origin[node])) {
     finding.command =
         "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
-  } else if (input.plans_buckets(one) && !between_layers) {
+  } else if (input.plans_buckets(one) && between_layers == nullptr) {
     finding.command = kPlanBuckets;
   }
 }

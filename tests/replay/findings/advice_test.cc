@@ -51,6 +51,36 @@ TEST(Advice, AllReducesBetweenLayersAreNoBuckets) {
   EXPECT_EQ(layers.command, "");
 }
 
+// Tokens go out and come back while another rank still computes: no bucket is
+// smaller for it, and no parameter prefetched.
+TEST(Advice, AllToAllsAreNotPrefetched) {
+  const Finding experts = missing_overlap([](InjectedStep& step) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      step.kernel("gemm", 400 * kUs);
+      for (const int64_t bytes : {16'000'000, 32'000'000})
+        step.collective(CollectiveKind::kAllToAll, bytes, 200 * kUs);
+      step.wait_for_communication();
+    }
+    step.kernel("adam", 400 * kUs);
+  });
+  EXPECT_TRUE(experts.action.starts_with("split the batch")) << experts.action;
+}
+
+// FSDP without prefetching and tensor parallelism with split sequences stand
+// alike.
+TEST(Advice, GathersBetweenLayersAreOfParametersOrActivations) {
+  const Finding gathers = missing_overlap([](InjectedStep& step) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      step.kernel("gemm", 400 * kUs);
+      step.collective(CollectiveKind::kAllGather, 16'000'000, 200 * kUs);
+      step.wait_for_communication();
+    }
+    step.kernel("adam", 400 * kUs);
+  });
+  EXPECT_TRUE(gathers.action.starts_with("of parameters (FSDP)"))
+      << gathers.action;
+}
+
 TEST(Advice, AllReducesAfterTheBackwardPassAreBuckets) {
   const Finding buckets = missing_overlap([](InjectedStep& step) {
     for (int layer = 0; layer < kLayers; ++layer) {
