@@ -26,15 +26,20 @@ constexpr int64_t kInFlightPart = 2;
 constexpr int64_t kLongestPartAfter = 10;
 constexpr int64_t kLongestAfter = 1'000'000;
 
-// Operators that only wait, for collectives or (XLA's) for any work. Source:
-// torch/csrc/distributed/c10d/Functional.cpp of PyTorch 2.15; xla/pjrt and
-// xla/service/rendezvous.cc of JAX 0.10.2.
+// Operators that only wait, for collectives or (XLA's, TensorFlow's) for any
+// work. TensorFlow's call a function, which its executor runs on other threads
+// unless it is within them. Source: torch/csrc/distributed/c10d/Functional.cpp
+// of PyTorch 2.15; xla/pjrt and xla/service/rendezvous.cc of JAX 0.10.2;
+// tensorflow/core, common_runtime/eager/kernel_and_device.cc and
+// data/captured_function.cc of TensorFlow 2.21.
 bool awaits_collective(std::string_view name) {
   return name.ends_with("c10d_functional::wait_tensor");
 }
 bool awaits_work(std::string_view name) {
   return name.starts_with("Wait for ") || name.starts_with("Wait: ") ||
-         name.ends_with("(wait for completion)");
+         name.ends_with("(wait for completion)") ||
+         name == "KernelAndDeviceFunc::Run" ||
+         name == "InstantiatedCapturedFunction::RunWithBorrowedArgs";
 }
 
 // Autograd's engine around a node: its hooks run here.

@@ -133,6 +133,16 @@ TEST(OperatorWaits, OfXlaAreForAnyWork) {
             "work;");
 }
 
+// The function's own operators run on other threads, or within the call.
+TEST(OperatorWaits, OfTensorFlowsCallsAreForTheirFunctions) {
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op KernelAndDeviceFunc::Run 0-200
+    h0 host-op Cast 20-60
+    h0a host-op MatMul 60-195)"),
+            "KernelAndDeviceFunc::Run within KernelAndDeviceFunc::Run 60-200 "
+            "for work;");
+}
+
 TEST(OperatorWaits, AreNoneOfTheDevicesHost) {
   EXPECT_EQ(waits_of(R"(
     h0 host-op _c10d_functional::wait_tensor 100-400
