@@ -353,18 +353,23 @@ std::string analysis_headline(const Analysis& analysis) {
   const auto of_window = [&](int64_t part) {
     return share_text(part, sum.window_ns);
   };
-  std::string text = fmt::format("{}: {} {}", time_of(analysis),
-                                 of_window(sum.parts.compute_ns),
-                                 host_only ? "operators" : "compute");
+  // What ran beside communication is not known then.
+  const bool alone =
+      !host_only && sum.communication_ns > 0 && sum.parts.compute_ns == 0;
+  std::string text = time_of(analysis) + ": ";
+  text += alone ? "no compute recorded"
+                : fmt::format("{} {}", of_window(sum.parts.compute_ns),
+                              host_only ? "operators" : "compute");
   if (sum.communication_ns > 0) {
-    text += fmt::format(", {} exposed communication",
-                        of_window(sum.parts.exposed_ns));
+    text += fmt::format(", {} {}communication", of_window(sum.parts.exposed_ns),
+                        alone ? "" : "exposed ");
   }
   if (sum.parts.memory_ns > sum.window_ns / 100) {
     text += fmt::format(", {} copies", of_window(sum.parts.memory_ns));
   }
-  text += fmt::format(", {} idle", of_window(sum.parts.idle_ns));
-  if (!host_only && sum.parts.idle_ns > sum.window_ns / 100) {
+  text += fmt::format(", {} {}", of_window(sum.parts.idle_ns),
+                      alone ? "neither" : "idle");
+  if (!host_only && !alone && sum.parts.idle_ns > sum.window_ns / 100) {
     text +=
         fmt::format(", of it {} host-bound",
                     share_text(sum.idle.host_bound_ns(), sum.parts.idle_ns));

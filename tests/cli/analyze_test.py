@@ -59,6 +59,15 @@ class Analyze(AnalyzeCase):
     def analysis(self, run, *arguments):
         return json.loads(self.reprise("analyze", run, "--format", "json", *arguments).stdout)
 
+    def test_what_ran_beside_communication_alone_is_not_said(self):
+        timeline = self.path / "horovod.json"
+        rows = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad"}}]
+        for name, start, end in (("NEGOTIATE_ALLREDUCE", 5, 10), ("ALLREDUCE", 10, 50), ("ALLREDUCE", 70, 110)):
+            rows += [{"ph": "B", "name": name, "pid": 1, "ts": start}, {"ph": "E", "pid": 1, "ts": end}]
+        timeline.write_text(json.dumps(rows))
+        self.assertRegex(self.reprise("analyze", timeline).stdout,
+                         r"^span 100 us: no compute recorded, 80 % communication, 20 % neither")
+
     def test_first_line_says_where_the_step_goes(self):
         # Of 2 x 1000 us: compute 200 + 100 and 400 + 100, exposed 300 and 100, the rest idle. Rank 1 comes 200 us
         # later to the all-reduce.
