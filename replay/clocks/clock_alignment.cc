@@ -2,26 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "replay/clocks/clock_bounds.h"
 #include "replay/clocks/clock_causality.h"
 #include "replay/clocks/clock_meetings.h"
+#include "replay/clocks/clock_residuals.h"
 
 namespace reprise {
 namespace {
 
-constexpr size_t kNobody = std::numeric_limits<size_t>::max();
-constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+constexpr size_t kNobody = PlacedClock::kNobody;
 /// With room for rounding.
 constexpr double kMostDriftPpm = kMostDrift * 1e6 * (1 + 1e-6);
-
-int64_t sum(int64_t base, double rest) {
-  constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
-  const double bounded = std::clamp(rest, -9e18, 9e18);
-  return static_cast<int64_t>(std::clamp(
-      static_cast<__int128>(base) + std::llround(bounded), -kMost, kMost));
-}
 
 class Aligner {
  public:
@@ -39,20 +31,13 @@ class Aligner {
       return infos_[a].rank < infos_[b].rank;
     });
     place_all(order);
+    draw_in();
     repair();
-    find_residuals(order);
+    find_residuals(infos_, order, meetings_, ranks_);
     return results(order);
   }
 
  private:
-  struct Rank {
-    bool placed = false, kept = false;
-    bool tied = false;        // To the lowest rank, however indirectly.
-    size_t shares = kNobody;  // Whose clock it has, by host.
-    int64_t unsure_ns = kUnknown;
-    int64_t collectives = 0;
-  };
-
   // Rank by rank, each against all that are placed; a rank without a shared
   // collective waits until nothing else can be placed.
   void place_all(const std::vector<size_t>& order) {
@@ -74,21 +59,21 @@ class Aligner {
 
   void settle(size_t place) {
     ranks_[place].placed = true;
-    meetings_.know(infos_[place], place, 0);
+    meetings_.know(infos_[place], place, {});
   }
 
   // Nothing bounds this one: it keeps its clock, or has that of its host.
   void start_from(size_t place, bool lowest) {
-    Rank& rank = ranks_[place];
+    PlacedClock& rank = ranks_[place];
     rank.kept = true;
     rank.tied = lowest;
     if (lowest) {
-      rank.unsure_ns = 0;
+      rank.know_within(0);
       return;
     }
     if (is_measured(place)) {
       rank.tied = true;
-      rank.unsure_ns = infos_[place].clock_residual_ns;
+      rank.know_within(infos_[place].clock_residual_ns);
       return;
     }
     const size_t peer = peer_on_host(place);
@@ -130,15 +115,6 @@ class Aligner {
     ranks_[place].kept = ranks_[peer].kept;
   }
 
-  // The clock's line since the place's reference, minus `offset_ns`.
-  ClockLine line_of(const RankInfo& info, size_t place,
-                    int64_t offset_ns) const {
-    const double drift = info.clock_drift_ppm * 1e-6;
-    const double since =
-        difference(meetings_.reference_ns(place), info.clock_reference_ns);
-    return {difference(info.clock_offset_ns, offset_ns) + drift * since, drift};
-  }
-
   void set_line(size_t place, int64_t offset_ns, const ClockLine& line) {
     RankInfo& info = infos_[place];
     info.clock_offset_ns = sum(offset_ns, line.offset);
@@ -149,7 +125,7 @@ class Aligner {
   }
 
   void fit(size_t place) {
-    Rank& rank = ranks_[place];
+    PlacedClock& rank = ranks_[place];
     const RankInfo& info = infos_[place];
     const int64_t rough_ns = meetings_.rough_offset_ns(place);
     const auto bounds = meetings_.bounds_of(place, rough_ns, 0);
@@ -157,15 +133,15 @@ class Aligner {
     rank.collectives = bounds.meetings;
     rank.tied = true;
     const bool measured = is_measured(place);
-    const ClockLine own = line_of(info, place, rough_ns);
+    const ClockLine own = meetings_.line_of(info, place, rough_ns);
     if (measured && region.contains(own)) {
       rank.kept = true;
-      rank.unsure_ns = info.clock_residual_ns;
+      rank.know_within(info.clock_residual_ns);
       return;
     }
     const size_t peer = measured ? kNobody : peer_on_host(place);
     if (peer != kNobody &&
-        region.contains(line_of(infos_[peer], place, rough_ns))) {
+        region.contains(meetings_.line_of(infos_[peer], place, rough_ns))) {
       share_clock(place, peer);
       return;
     }
@@ -181,9 +157,10 @@ class Aligner {
     }
     if (measured && !region.is_feasible()) {  // They were no meetings.
       rank.kept = true;
-      rank.unsure_ns = sum(info.clock_residual_ns, region.violation(own));
+      rank.know_within(sum(info.clock_residual_ns, region.violation(own)));
       return;
     }
+    rank.one_sided = !region.is_bounded();
     set_line(place, rough_ns,
              estimate(place, rough_ns, bounds, region, own.drift));
   }
@@ -214,11 +191,35 @@ class Aligner {
     return points;
   }
 
+  // Around a ring each rank bounds the next one from one side, and only all
+  // together bound each from both: all are moved to where no message takes less
+  // than most of the least recorded duration of its kind, as far as such clocks
+  // can be.
+  void draw_in() {
+    if (std::none_of(ranks_.begin(), ranks_.end(),
+                     [](const PlacedClock& rank) { return rank.one_sided; }))
+      return;
+    const std::vector<RankInfo> before = infos_;
+    for (const double share : {1.0, 0.8, 0.6, 0.4, 0.2}) {
+      constexpr int64_t kRounding = 4;
+      if (move_together(share)) {
+        const auto worst = meetings_.breaches(infos_, 1, share);
+        if (worst.empty() || worst.front().early_ns <= kRounding) return;
+      }
+      infos_ = before;
+    }
+  }
+
   // A rank that was placed early may contradict one that came later. Where no
   // clocks could meet all bounds, collectives were taken for each other's that
   // were not, and each clock stays as it was.
   void repair() {
     const std::vector<RankInfo> before = infos_;
+    if (!move_together(0)) infos_ = before;
+  }
+
+  // Whether clocks that moved are still an oscillator's.
+  bool move_together(double least_share) {
     std::vector<size_t> clock_of;
     std::vector<bool> movable;
     for (size_t place = 0; place < ranks_.size(); ++place) {
@@ -226,79 +227,25 @@ class Aligner {
       clock_of.push_back(shares == kNobody ? place : shares);
       movable.push_back(!ranks_[place].kept);
     }
-    make_causal(meetings_, clock_of, movable, infos_);
+    make_causal(meetings_, clock_of, movable, infos_, least_share);
     for (size_t place = 0; place < ranks_.size(); ++place) {
       const bool moved = movable[clock_of[place]];
-      if (moved && std::abs(infos_[place].clock_drift_ppm) > kMostDriftPpm) {
-        infos_ = before;
-        return;
-      }
+      if (moved && std::abs(infos_[place].clock_drift_ppm) > kMostDriftPpm)
+        return false;
     }
-  }
-
-  // What bounds leave open, given what the peers' bounds leave open: starts
-  // with nobody's but the lowest rank's and the measured ones, and only
-  // shrinks.
-  void find_residuals(const std::vector<size_t>& order) {
-    for (size_t sweep = 0; sweep < order.size() + 3; ++sweep) {
-      bool shrunk = false;
-      meetings_.clear();
-      for (const size_t place : order) {
-        if (ranks_[place].unsure_ns == kUnknown) continue;
-        meetings_.know(infos_[place], place, ranks_[place].unsure_ns);
-      }
-      for (const size_t place : order) {
-        Rank& rank = ranks_[place];
-        if (!rank.tied) continue;
-        const int64_t residual_ns = open_ns(place);
-        if (residual_ns >= rank.unsure_ns) continue;
-        // A thousandth less is not worth another sweep.
-        shrunk |= rank.unsure_ns == kUnknown ||
-                  residual_ns < rank.unsure_ns - rank.unsure_ns / 1000;
-        rank.unsure_ns = residual_ns;
-      }
-      if (!shrunk) return;
-    }
-  }
-
-  int64_t open_ns(size_t place) const {
-    const Rank& rank = ranks_[place];
-    if (rank.shares != kNobody) return ranks_[rank.shares].unsure_ns;
-    if (rank.kept) return rank.unsure_ns;
-    const RankInfo& info = infos_[place];
-    auto bounds = meetings_.bounds_of(place, info.clock_offset_ns, 0);
-    const ClockRegion causal(bounds.low, bounds.high);
-    const auto ends = meetings_.end_bounds_of(place, info.clock_offset_ns);
-    bounds.low.insert(bounds.low.end(), ends.low.begin(), ends.low.end());
-    bounds.high.insert(bounds.high.end(), ends.high.begin(), ends.high.end());
-    const ClockRegion narrow(std::move(bounds.low), std::move(bounds.high));
-    const bool use = narrow.is_bounded() && narrow.is_feasible();
-    const ClockRegion& region = use ? narrow : causal;
-    if (!region.is_bounded()) return kUnknown;
-    const ClockLine line = line_of(info, place, info.clock_offset_ns);
-    const auto [first, last] = meetings_.span_of(place);
-    double open = region.violation(line);
-    if (region.is_feasible()) {
-      open = std::max(
-          {open, region.furthest(line, first), region.furthest(line, last)});
-    } else {
-      // The clocks are no lines, but within `open` of some.
-      const ClockRegion relaxed = region.relaxed(open);
-      open +=
-          std::max(relaxed.furthest(line, first), relaxed.furthest(line, last));
-    }
-    constexpr int64_t kRounding = 4;  // Of the four times in a bound.
-    return sum(kRounding, std::ceil(open));
+    return true;
   }
 
   std::vector<ClockAlignment> results(const std::vector<size_t>& order) {
     std::vector<ClockAlignment> all;
     for (const size_t place : order) {
       RankInfo& info = infos_[place];
-      const Rank& rank = ranks_[place];
+      const PlacedClock& rank = ranks_[place];
       const bool first = all.empty();
-      const bool known = rank.tied && rank.unsure_ns != kUnknown;
-      if (known && !first) info.clock_residual_ns = rank.unsure_ns;
+      const bool known = rank.tied && !rank.is_unknown();
+      if (known && !first)
+        info.clock_residual_ns =
+            std::max(rank.unsure.below_ns, rank.unsure.above_ns);
       all.push_back({.rank = info.rank,
                      .offset_ns = info.clock_offset_ns,
                      .drift_ppm = info.clock_drift_ppm,
@@ -311,7 +258,7 @@ class Aligner {
 
   std::vector<RankInfo>& infos_;  // Trace::ranks.
   ClockMeetings meetings_;
-  std::vector<Rank> ranks_;  // [place]
+  std::vector<PlacedClock> ranks_;  // [place]
   bool imported_ = false;
 };
 

@@ -63,6 +63,13 @@ void mirror(std::vector<ClockPoint>& points) {
 
 }  // namespace
 
+int64_t sum(int64_t base, double rest) {
+  constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
+  const double bounded = std::clamp(rest, -9e18, 9e18);
+  return static_cast<int64_t>(std::clamp(
+      static_cast<__int128>(base) + std::llround(bounded), -kMost, kMost));
+}
+
 ClockRegion::ClockRegion(std::vector<ClockPoint> low,
                          std::vector<ClockPoint> high)
     : low_(upper_hull(std::move(low))) {
@@ -129,16 +136,20 @@ ClockRegion ClockRegion::relaxed(double by) const {
   return {std::move(low), std::move(high)};
 }
 
-double ClockRegion::furthest(const ClockLine& line, double at) const {
+double ClockRegion::above(const ClockLine& line, double at) const {
+  if (high_.empty()) return std::numeric_limits<double>::infinity();
   const auto highest = [&](double drift) {
     return offsets_under(drift).high + drift * at;
   };
+  return highest(argmax(highest, least_drift_, most_drift_)) - line.value(at);
+}
+
+double ClockRegion::below(const ClockLine& line, double at) const {
+  if (low_.empty()) return std::numeric_limits<double>::infinity();
   const auto lowest = [&](double drift) {
     return -offsets_under(drift).low - drift * at;
   };
-  const double up = highest(argmax(highest, least_drift_, most_drift_));
-  const double down = -lowest(argmax(lowest, least_drift_, most_drift_));
-  return std::max(up - line.value(at), line.value(at) - down);
+  return line.value(at) + lowest(argmax(lowest, least_drift_, most_drift_));
 }
 
 ClockLine middle_line(const std::vector<ClockPoint>& points,

@@ -20,6 +20,9 @@ inline double difference(int64_t a, int64_t b, int64_t c = 0) {
   return static_cast<double>(static_cast<__int128>(a) - b - c);
 }
 
+/// base + rest, rounded, as far as it fits.
+int64_t sum(int64_t base, double rest);
+
 struct ClockPoint {
   double at = 0, value = 0;
 };
@@ -55,9 +58,10 @@ class ClockRegion {
   /// The line nearest to `wanted`: its drift, then its offset, as far as the
   /// bounds allow. Requires: feasible.
   ClockLine nearest(const ClockLine& wanted) const;
-  /// How far a line within the bounds can be from `line` at time `at`.
-  /// Requires: bounded and feasible.
-  double furthest(const ClockLine& line, double at) const;
+  /// How far a line within the bounds can be below and above `line` at time
+  /// `at`; infinity where nothing bounds it. Requires: feasible.
+  double below(const ClockLine& line, double at) const;
+  double above(const ClockLine& line, double at) const;
   /// The region with all bounds moved out by so much.
   ClockRegion relaxed(double by) const;
 

@@ -31,12 +31,13 @@ class CausalClocks {
     for (size_t place = 0; place < ranks.size(); ++place) find_span(place);
   }
 
-  void run(std::vector<RankInfo>& ranks) {
+  void run(std::vector<RankInfo>& ranks, double least_share) {
     constexpr int kMostRounds = 64;
     constexpr size_t kAtOnce = 512;
     for (int round = 0; round < kMostRounds; ++round) {
       bool moved = false;
-      for (const auto& breach : meetings_.breaches(ranks, kAtOnce)) {
+      for (const auto& breach :
+           meetings_.breaches(ranks, kAtOnce, least_share)) {
         moved |= meet(bound_of(breach));
       }
       if (!moved) return;
@@ -164,9 +165,10 @@ class CausalClocks {
 std::vector<bool> make_causal(const ClockMeetings& meetings,
                               const std::vector<size_t>& clock_of,
                               const std::vector<bool>& movable,
-                              std::vector<RankInfo>& ranks) {
+                              std::vector<RankInfo>& ranks,
+                              double least_share) {
   CausalClocks clocks(meetings, clock_of, movable, ranks);
-  clocks.run(ranks);
+  clocks.run(ranks, least_share);
   return clocks.moved();
 }
 

@@ -54,59 +54,85 @@ ClockMeetings::ClockMeetings(const TraceByRank& by_rank,
   std::map<Kind, int64_t> least;
   std::vector<const int64_t*> least_of;  // [meeting]
   for (const MatchedCollective& collective : matching.collectives) {
-    if (!add_meeting(trace, collective)) continue;
+    add_meetings(
+        trace, collective,
+        collective.exchange < 0
+            ? nullptr
+            : &matching.exchanges[static_cast<size_t>(collective.exchange)]);
+    if (least_of.size() == meetings_.size()) continue;
     int64_t& value = least
                          .try_emplace({collective.kind, collective.bytes,
                                        collective.group_size},
                                       std::numeric_limits<int64_t>::max())
                          .first->second;
-    value = std::min(value, meetings_.back().stay_ns);
-    least_of.push_back(&value);
+    for (; least_of.size() < meetings_.size(); least_of.push_back(&value))
+      value = std::min(value, meetings_[least_of.size()].stay_ns);
   }
   for (size_t i = 0; i < meetings_.size(); ++i) {
     meetings_[i].least_ns = *least_of[i];
   }
 }
 
-bool ClockMeetings::add_meeting(const Trace& trace,
-                                const MatchedCollective& collective) {
+void ClockMeetings::add_meetings(const Trace& trace,
+                                 const MatchedCollective& collective,
+                                 const std::vector<RankGroup>* senders) {
   const bool pair = collective.sender >= 0;
   // Older traces of our trainer do not tell kinds, and hold none but meetings.
   const bool is_old =
       collective.by_trainer && collective.kind == CollectiveKind::kUnknown;
-  if (!pair && !is_old && !collective.both_ways &&
+  if (!pair && !is_old && !collective.both_ways && senders == nullptr &&
       !facts_of(collective.kind).joins_all_ranks)
-    return false;
+    return;
   std::vector<Part> parts;
-  int64_t stay_ns = std::numeric_limits<int64_t>::max();
+  std::map<uint32_t, Part> of_rank;
   for (const CollectiveMember& member : collective.members) {
     const size_t place = place_of(trace, member.rank);
     if (place >= parts_of_.size()) continue;
     if (!is_timed(trace.ranks[place])) continue;
     const bool sends = static_cast<int64_t>(member.rank) == collective.sender;
-    stay_ns = std::min(stay_ns, clamped(static_cast<__int128>(member.end_ns) -
-                                        member.start_ns));
-    parts.push_back({.meeting = meetings_.size(),
-                     .place = place,
+    parts.push_back({.place = place,
                      .start_ns = member.start_ns,
                      .end_ns = member.end_ns,
                      .gives = !pair || sends,
                      .takes = !pair || !sends});
+    if (senders != nullptr) of_rank[member.rank] = parts.back();
   }
-  if (parts.size() < 2) return false;
-  for (const Part& part : parts) {
+  if (senders == nullptr) {
+    add_meeting(std::move(parts), !pair, collective.on_device);
+    return;
+  }
+  // Each message is a meeting of two.
+  for (size_t i = 0; i < collective.members.size(); ++i) {
+    const auto to = of_rank.find(collective.members[i].rank);
+    for (const uint32_t rank : (*senders)[i]) {
+      const auto from = of_rank.find(rank);
+      if (from == to || from == of_rank.end() || to == of_rank.end()) continue;
+      Part gives = from->second, takes = to->second;
+      gives.takes = takes.gives = false;
+      add_meeting({gives, takes}, false, collective.on_device);
+    }
+  }
+}
+
+void ClockMeetings::add_meeting(std::vector<Part> parts, bool joins,
+                                bool on_device) {
+  if (parts.size() < 2) return;
+  int64_t stay_ns = std::numeric_limits<int64_t>::max();
+  for (Part& part : parts) {
+    part.meeting = meetings_.size();
+    stay_ns = std::min(
+        stay_ns, clamped(static_cast<__int128>(part.end_ns) - part.start_ns));
     parts_of_[part.place].push_back(parts_.size());
     parts_.push_back(part);
   }
   meetings_.push_back({.first_part = parts_.size() - parts.size(),
                        .part_count = parts.size(),
                        .stay_ns = stay_ns,
-                       .on_device = collective.on_device,
-                       .joins = !pair,
+                       .on_device = on_device,
+                       .joins = joins,
                        .start = {},
                        .end = {},
                        .negative_end = {}});
-  return true;
 }
 
 void ClockMeetings::clear() {
@@ -118,19 +144,20 @@ void ClockMeetings::clear() {
 }
 
 void ClockMeetings::know(const RankInfo& clock, size_t place,
-                         int64_t unsure_ns) {
+                         const Unsure& unsure) {
   for (const size_t i : parts_of_[place]) {
     const Part& part = parts_[i];
     Meeting& meeting = meetings_[part.meeting];
     const int64_t start_ns = to_rank0_ns(clock, part.start_ns);
     const int64_t end_ns = to_rank0_ns(clock, part.end_ns);
-    const auto later = [&](int64_t time_ns) {
-      return clamped(static_cast<__int128>(time_ns) - unsure_ns);
+    const auto add = [&](Greatest& greatest, __int128 time_ns, int64_t by_ns) {
+      if (by_ns != Unsure::kUnknown)
+        greatest.add(clamped(time_ns - by_ns), place);
     };
-    if (part.gives) meeting.start.add(later(start_ns), place);
-    meeting.end.add(later(end_ns), place);
+    if (part.gives) add(meeting.start, start_ns, unsure.below_ns);
+    add(meeting.end, end_ns, unsure.below_ns);
     if (part.takes)
-      meeting.negative_end.add(later(clamped(-__int128{end_ns})), place);
+      add(meeting.negative_end, -__int128{end_ns}, unsure.above_ns);
     if (meeting.ends++ == 0) meeting.first_end_ns = end_ns;
     meeting.ends_sum_ns += difference(end_ns, meeting.first_end_ns);
   }
@@ -149,6 +176,14 @@ int64_t ClockMeetings::reference_ns(size_t place) const {
     first_ns = std::min(first_ns, parts_[i].start_ns);
   }
   return first_ns;
+}
+
+ClockLine ClockMeetings::line_of(const RankInfo& clock, size_t place,
+                                 int64_t offset_ns) const {
+  const double drift = clock.clock_drift_ppm * 1e-6;
+  const double since =
+      difference(reference_ns(place), clock.clock_reference_ns);
+  return {difference(clock.clock_offset_ns, offset_ns) + drift * since, drift};
 }
 
 std::pair<double, double> ClockMeetings::span_of(size_t place) const {
@@ -226,15 +261,19 @@ ClockMeetings::Bounds ClockMeetings::end_bounds_of(size_t place,
     const Meeting& meeting = meetings_[part.meeting];
     const int64_t end_ns = meeting.end.without(place);
     const int64_t negative_end_ns = meeting.negative_end.without(place);
-    if (!meeting.joins || end_ns == Greatest::kNone) continue;
+    if (!meeting.joins) continue;
     const double apart = static_cast<double>(meeting.stay_ns) + kResolutionNs +
                          (meeting.on_device ? 0 : kHostNs);
     const double at = difference(part.end_ns, reference);
-    const __int128 high =
-        -(static_cast<__int128>(negative_end_ns) + part.end_ns + offset_ns);
-    bounds.low.push_back(
-        {at, difference(end_ns, part.end_ns, offset_ns) - apart});
-    bounds.high.push_back({at, static_cast<double>(high) + apart});
+    if (end_ns != Greatest::kNone) {
+      bounds.low.push_back(
+          {at, difference(end_ns, part.end_ns, offset_ns) - apart});
+    }
+    if (negative_end_ns != Greatest::kNone) {
+      const __int128 high =
+          -(static_cast<__int128>(negative_end_ns) + part.end_ns + offset_ns);
+      bounds.high.push_back({at, static_cast<double>(high) + apart});
+    }
     ++bounds.meetings;
   }
   return bounds;
@@ -243,7 +282,12 @@ ClockMeetings::Bounds ClockMeetings::end_bounds_of(size_t place,
 // Adds each part's breach with the last of the others to come.
 void ClockMeetings::add_breaches(const Meeting& meeting,
                                  const std::vector<RankInfo>& ranks,
+                                 double least_share,
                                  std::vector<Breach>& found) const {
+  const auto least_ns =
+      meeting.joins ? int64_t{0}
+                    : static_cast<int64_t>(
+                          least_share * static_cast<double>(meeting.least_ns));
   const Part* const parts = &parts_[meeting.first_part];
   const size_t nobody = meeting.part_count;
   Greatest start;
@@ -262,20 +306,24 @@ void ClockMeetings::add_breaches(const Meeting& meeting,
     const size_t comes = i == last ? last_but_one : last;
     if (!parts[i].takes || comes == nobody) continue;
     const int64_t end_ns = to_rank0_ns(ranks[parts[i].place], parts[i].end_ns);
-    const __int128 early_ns = static_cast<__int128>(start.without(i)) - end_ns;
+    const __int128 early_ns =
+        static_cast<__int128>(start.without(i)) + least_ns - end_ns;
     if (early_ns <= 0) continue;
-    found.push_back({.leaves = parts[i].place,
-                     .comes = parts[comes].place,
-                     .left_ns = parts[i].end_ns,
-                     .came_ns = parts[comes].start_ns,
-                     .early_ns = clamped(early_ns)});
+    found.push_back(
+        {.leaves = parts[i].place,
+         .comes = parts[comes].place,
+         .left_ns = parts[i].end_ns,
+         .came_ns =
+             clamped(static_cast<__int128>(parts[comes].start_ns) + least_ns),
+         .early_ns = clamped(early_ns)});
   }
 }
 
 std::vector<ClockMeetings::Breach> ClockMeetings::breaches(
-    const std::vector<RankInfo>& ranks, size_t most) const {
+    const std::vector<RankInfo>& ranks, size_t most, double least_share) const {
   std::vector<Breach> found;
-  for (const Meeting& meeting : meetings_) add_breaches(meeting, ranks, found);
+  for (const Meeting& meeting : meetings_)
+    add_breaches(meeting, ranks, least_share, found);
   std::stable_sort(
       found.begin(), found.end(),
       [](const Breach& a, const Breach& b) { return a.early_ns > b.early_ns; });

@@ -39,8 +39,13 @@ class ClockMeetings {
 
   /// Forgets all known clocks.
   void clear();
-  /// From now on the rank's clock is known, to within `unsure_ns`.
-  void know(const RankInfo& clock, size_t place, int64_t unsure_ns);
+  /// By how much the true time may be below and above the known one.
+  struct Unsure {
+    static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+    int64_t below_ns = 0, above_ns = 0;
+  };
+  /// From now on the rank's clock is known, to within `unsure`.
+  void know(const RankInfo& clock, size_t place, const Unsure& unsure);
 
   /// One rank leaves before another has come, by those clocks.
   struct Breach {
@@ -49,13 +54,17 @@ class ClockMeetings {
     int64_t early_ns = 0;              ///< By so much.
   };
   /// The worst `most` breaches under the clocks in `ranks` (Trace::ranks), the
-  /// worst first; of each part the one with the last to come.
-  std::vector<Breach> breaches(const std::vector<RankInfo>& ranks,
-                               size_t most) const;
+  /// worst first; of each part the one with the last to come. Of messages also
+  /// where it leaves less than `least_share` of their least duration later.
+  std::vector<Breach> breaches(const std::vector<RankInfo>& ranks, size_t most,
+                               double least_share = 0) const;
 
   bool meets_known(size_t place) const;
   /// Start of the rank's first collective; its first event's without one.
   int64_t reference_ns(size_t place) const;
+  /// The line of the clock's correction minus `offset_ns`, since reference_ns.
+  ClockLine line_of(const RankInfo& clock, size_t place,
+                    int64_t offset_ns) const;
   /// The rank's first event's start and last event's end, since reference_ns.
   std::pair<double, double> span_of(size_t place) const;
   /// Its first meeting's start and its last one's end, on its own clock.
@@ -92,9 +101,11 @@ class ClockMeetings {
     int64_t ends = 0;
   };
 
-  bool add_meeting(const Trace& trace, const MatchedCollective& collective);
+  void add_meetings(const Trace& trace, const MatchedCollective& collective,
+                    const std::vector<RankGroup>* senders);
+  void add_meeting(std::vector<Part> parts, bool joins, bool on_device);
   void add_breaches(const Meeting& meeting, const std::vector<RankInfo>& ranks,
-                    std::vector<Breach>& found) const;
+                    double least_share, std::vector<Breach>& found) const;
 
   std::vector<Meeting> meetings_;
   std::vector<Part> parts_;

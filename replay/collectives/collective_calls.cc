@@ -320,11 +320,12 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
 // of one direction.
 void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
                                             std::span<const uint32_t> ranges,
-                                            CollectiveCall& call) const {
+                                            CollectiveCall& call) {
   if (ranges.empty()) return;
   int64_t bytes = 0, received = 0;
-  std::set<int32_t> peers;
-  bool sends = false, receives = false, in_group = false;
+  std::set<int32_t> to, from;
+  bool sends = false, receives = false;
+  size_t in_group = 0;
   for (const uint32_t range : ranges) {
     CollectiveCall one;
     absorb(trace, range, one);
@@ -334,8 +335,8 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
     receives |= is_receive;
     int64_t& sum = is_receive ? received : bytes;
     sum = saturating_add(sum, one.bytes);
-    peers.insert(one.peer);
-    in_group |= one.peer_in_group;
+    (is_receive ? from : to).insert(one.peer);
+    in_group += one.peer_in_group;
     if (call.communicator < 0) call.communicator = one.communicator;
     if (call.group < 0) call.group = one.group;
     if (call.group_size < 0) call.group_size = one.group_size;
@@ -344,10 +345,25 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   call.bytes = std::max({call.bytes, bytes, received});
   call.batched = sends || receives;
   call.lone = call.batched && ranges.size() == 1;
-  if (!call.batched || peers.size() > 1 || *peers.begin() < 0) return;
+  std::set<int32_t> peers = to;
+  peers.insert(from.begin(), from.end());
+  if (!call.batched || *peers.begin() < 0) return;
+  if (peers.size() > 1) {
+    // More are an all-to-all's, of too many pairs to follow each.
+    constexpr size_t kMostPeers = 8;
+    if (peers.size() > kMostPeers) return;
+    if (in_group != 0 && in_group != ranges.size()) return;
+    const ExchangePeers both{.to = {to.begin(), to.end()},
+                             .from = {from.begin(), from.end()},
+                             .in_group = in_group > 0};
+    call.exchange =
+        exchanges_.try_emplace(both, static_cast<int32_t>(exchanges_.size()))
+            .first->second;
+    return;
+  }
   call.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
   call.peer = *peers.begin();
-  call.peer_in_group = in_group;
+  call.peer_in_group = in_group > 0;
   call.both_ways = sends && receives;
 }
 
@@ -394,6 +410,9 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
             });
   result.communicators = std::move(communicators_);
   result.groups = std::move(groups_);
+  result.exchanges.resize(exchanges_.size());
+  for (const auto& [peers, number] : exchanges_)
+    result.exchanges[static_cast<size_t>(number)] = peers;
   result.ranks = trace.frame().ranks.size();
   give_steps(result, trace.frame());
   take_program_groups(result, trace.frame().ranks);

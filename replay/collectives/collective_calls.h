@@ -3,6 +3,7 @@
 // ranges that it was launched from.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -18,6 +19,13 @@ namespace reprise {
 
 /// Of calls that are no posted messages.
 inline constexpr int64_t kNeverStill = std::numeric_limits<int64_t>::min();
+
+/// Of a kernel's messages: whom it sends to and receives from, each once.
+struct ExchangePeers {
+  std::vector<int32_t> to, from;
+  bool in_group = false;  ///< Counted in the call's group.
+  auto operator<=>(const ExchangePeers&) const = default;
+};
 
 struct CollectiveCall {
   uint32_t event = 0;  ///< Its number over all ranks.
@@ -47,6 +55,9 @@ struct CollectiveCall {
   bool batched = false;
   bool both_ways = false;  ///< Batched, with one peer: a send and a receive.
   bool lone = false;       ///< Batched, a message by itself.
+  /// Batched, with a few peers, all of them known: in
+  /// CollectiveCalls::exchanges.
+  int32_t exchange = -1;
   /// As find_stand_stills.
   int64_t still_ns = kNeverStill;
 };
@@ -55,6 +66,7 @@ struct CollectiveCalls {
   std::vector<CollectiveCall> calls;  ///< By (rank, order_ns, event).
   std::vector<std::string> communicators;
   std::vector<RankGroup> groups;
+  std::vector<ExchangePeers> exchanges;
   size_t ranks = 0;  ///< Of the trace.
   /// Repairs and what stays unknown, in whole sentences.
   std::vector<std::string> notes;
@@ -77,13 +89,14 @@ class CollectiveCallFinder {
   CollectiveCall recorded(const Trace& trace, uint32_t index) const;
   void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
   void absorb_coalesced(const Trace& trace, std::span<const uint32_t> ranges,
-                        CollectiveCall& call) const;
+                        CollectiveCall& call);
   static void absorb_operator(const Trace& trace, uint32_t made_by,
                               CollectiveCall& call);
 
   std::vector<std::string> communicators_;
   std::vector<RankGroup> groups_;
-  std::vector<Signature> signatures_;  ///< [Trace::collectives]
+  std::map<ExchangePeers, int32_t> exchanges_;  ///< Numbered from 0.
+  std::vector<Signature> signatures_;           ///< [Trace::collectives]
   bool numbered_ = false;
   /// By rank; `event` counts from the rank's first.
   std::map<uint32_t, std::vector<CollectiveCall>> by_rank_;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "replay/collectives/collective_channel.h"
 #include "replay/collectives/collective_name.h"
+#include "replay/collectives/message_exchanges.h"
 
 namespace reprise {
 namespace {
@@ -79,6 +81,7 @@ class Matcher {
                             members.size() == 2 && !channel.trainer;
     set_group(channel, collective);
     if (channel.pair) collective.sender = sender_of(channel, members);
+    if (!channel.pair) collective.exchange = exchange_of(members);
     for (const uint32_t i : members) {
       if (!calls_[i].part) continue;
       collective.bytes = std::max(
@@ -97,6 +100,16 @@ class Matcher {
     const bool sends = call.kind == K::kSend;
     if (call.both_ways) return -1;
     return sends ? static_cast<int32_t>(call.rank) : call.peer;
+  }
+
+  int32_t exchange_of(const std::vector<uint32_t>& members) {
+    if (calls_[members.front()].exchange < 0) return -1;
+    std::vector<RankGroup> senders = senders_of(members, found_);
+    if (senders.empty()) return -1;
+    const auto number = static_cast<int32_t>(exchange_numbers_.size());
+    const auto [at, fresh] = exchange_numbers_.try_emplace(senders, number);
+    if (fresh) result_.exchanges.push_back(std::move(senders));
+    return at->second;
   }
 
   void set_group(const CollectiveChannel& channel,
@@ -225,6 +238,7 @@ class Matcher {
   const std::vector<CollectiveCall>& calls_;
   size_t group_ranks_ = 0;              // In all groups of the result.
   std::vector<size_t> channel_number_;  // [collective, as emitted]
+  std::map<std::vector<RankGroup>, int32_t> exchange_numbers_;
   size_t channels_ = 0, channels_noted_ = 0;
   static constexpr size_t kMostNotes = 16;
   int64_t unmatched_in_all_ = 0;

@@ -48,6 +48,8 @@ struct MatchedCollective {
   int32_t sender = -1;  ///< Rank that sends, of a send with its receive.
   /// A send with one back, or a permutation of two: its members meet.
   bool both_ways = false;
+  /// Of messages with several peers: in CollectiveMatching::exchanges.
+  int32_t exchange = -1;
   bool on_device = false;   ///< All members ran on devices' streams.
   bool by_trainer = false;  ///< Ours: a unit of a step.
 
@@ -66,6 +68,8 @@ struct CollectiveMatching {
     auto operator<=>(const EventPlace&) const = default;
   };
   std::vector<EventPlace> of_event;  ///< Of all members, by event.
+  /// `[exchange][member]`: the ranks that it receives from, ascending.
+  std::vector<std::vector<RankGroup>> exchanges;
   /// What could not be matched, and repairs, in whole sentences.
   std::vector<std::string> notes;
 

@@ -239,6 +239,56 @@ TEST(AlignClocks, FollowsMessagesDownAPipeline) {
   }
 }
 
+// Steps of a ring: each rank sends to the next and leaves 80 µs after it and
+// the one before it have come. Rank 1 is 12 ms late in every tenth round.
+Trace ring_trace(uint32_t ranks, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> works(475e3, 525e3);
+  std::string text;
+  std::vector<double> free_ns(ranks, 1e6);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<double> starts_ns;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const bool late = rank == 1 && round % 10 == 0;
+      starts_ns.push_back(free_ns[rank] + works(random) + (late ? 12e6 : 0));
+    }
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const uint32_t before = (rank + ranks - 1) % ranks;
+      const double start_ns = starts_ns[rank];
+      free_ns[rank] = std::max(start_ns, starts_ns[before]) + 80e3;
+      const std::string call = fmt::format("{} host t1 ", rank);
+      const auto at = [&](double before_ns) {
+        return fmt::format(" {:.0f} ", start_ns - before_ns);
+      };
+      text += call + at(60e3) + at(50e3) +
+              fmt::format("record_param_comms op=send comm=g in=9 peer={}\n",
+                          (rank + 1) % ranks);
+      text += call + at(40e3) + at(30e3) +
+              fmt::format("record_param_comms op=receive comm=g in=9 peer={}\n",
+                          before);
+      text += fmt::format("{} launch t1 ", rank) + at(20e3) + at(10e3) +
+              fmt::format("cudaLaunchKernelExC corr={}\n", round + 1);
+      text += fmt::format("{} collective d7 {:.0f} {:.0f} ", rank, start_ns,
+                          free_ns[rank]) +
+              fmt::format("ncclDevKernel_SendRecv corr={}\n", round + 1);
+    }
+  }
+  return collective_trace(text);
+}
+
+TEST(AlignClocks, FollowsMessagesRoundARing) {
+  for (const uint32_t ranks : {3u, 4u, 8u}) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      const Outcome outcome = align_shifted(ring_trace(ranks, seed), seed);
+      // Of clocks 10 ms apart, no more than a transfer takes.
+      EXPECT_LT(outcome.worst_error_ns, 85'000) << ranks << ' ' << seed;
+      // A bound is a transfer long, and there is one for each rank.
+      EXPECT_LT(outcome.worst_residual_ns, ranks * 100'000)
+          << ranks << ' ' << seed;
+    }
+  }
+}
+
 constexpr const char* kTwoHosts = R"(
     0 collective d7 1000 9000 k op=all-reduce comm=a group=0,1
     1 collective d7 2000 9500 k op=all-reduce comm=a group=0,1)";

@@ -150,6 +150,23 @@ TEST(CoalescedCalls, ABatchWithSeveralPeersIsItsGroups) {
             kernel(rank, 20, 100 + rank, 200);
   }
   EXPECT_EQ(summary(ring), " 100 from -1: 0@100 1@101 2@102\n");
+  const CollectiveMatching found = match_collectives(collective_trace(ring));
+  ASSERT_EQ(found.collectives.front().exchange, 0);
+  EXPECT_EQ(found.exchanges,
+            (std::vector<std::vector<RankGroup>>{{{2}, {0}, {1}}}));
+}
+
+// A line's ends have one peer: who sends what nobody receives met another.
+TEST(CoalescedCalls, BatchesThatDoNotAnswerEachOtherAreNoExchange) {
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    text += sends(rank, 0, (rank + 1) % 3) +
+            receives(rank, 10, (rank + (rank == 0 ? 1 : 2)) % 3) +
+            sends(rank, 20, (rank + 2) % 3) + kernel(rank, 30, 100 + rank, 200);
+  }
+  const CollectiveMatching found = match_collectives(collective_trace(text));
+  EXPECT_EQ(found.collectives.front().exchange, -1);
+  EXPECT_TRUE(found.exchanges.empty());
 }
 
 // What torch.distributed._coalescing_manager gathers is one kernel's.
