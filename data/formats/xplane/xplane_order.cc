@@ -44,14 +44,14 @@ void XplaneOrder::add_kernel(XplaneRow& row) {
 void XplaneOrder::add_operation(XplaneRow& row, bool beside) {
   row.event.external_id = ids_++;
   const std::string_view opcode = xplane_opcode(row);
-  operations_.push_back({.start_ns = row.event.start_ns,
-                         .id = row.event.external_id,
-                         .beside = beside,
-                         .opcode = opcode,
-                         .name = row.name,
-                         .awaited = opcode.ends_with("-done")
-                                        ? last_operand(row.text)
-                                        : std::string_view()});
+  const bool waits = opcode.ends_with("-done");
+  operations_.push_back(
+      {.at_ns = waits ? row.event.end_ns : row.event.start_ns,
+       .id = row.event.external_id,
+       .beside = beside,
+       .opcode = opcode,
+       .name = row.name,
+       .awaited = waits ? last_operand(row.text) : std::string_view()});
 }
 
 void XplaneOrder::finish(uint32_t rank, TraceSpool& spool) {
@@ -99,8 +99,8 @@ void XplaneOrder::finish_operations(uint32_t rank, TraceSpool& spool) {
   // What starts an operation stands before it.
   std::sort(operations_.begin(), operations_.end(),
             [](const Operation& a, const Operation& b) {
-              return std::tie(a.start_ns, a.beside, a.id) <
-                     std::tie(b.start_ns, b.beside, b.id);
+              return std::tie(a.at_ns, a.beside, a.id) <
+                     std::tie(b.at_ns, b.beside, b.id);
             });
   std::map<std::string_view, int64_t> started, running;
   std::vector<int64_t> awaited;

@@ -34,7 +34,9 @@ class XplaneOrder {
     XplanePlace place;
   };
   struct Operation {
-    int64_t start_ns = 0, id = 0;
+    /// Its start; of what waits its end: what it waits for may begin meanwhile.
+    int64_t at_ns = 0;
+    int64_t id = 0;
     bool beside = false;
     std::string_view opcode, name, awaited;
   };

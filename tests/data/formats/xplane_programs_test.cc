@@ -250,6 +250,35 @@ TEST(XplanePrograms, WhatATpuDoesBesideIsNoOperationOfIts) {
                 {"X:gather.1", "A:gather.1"}, {"A:gather.1", "X:psum.3"}}));
 }
 
+/// A transfer behind others may begin when the device waits for it already: it
+/// is this one that is awaited, and not the one of the step before.
+TEST(XplanePrograms, WhatIsAwaitedMayBeginMeanwhile) {
+  Plane tpu("/device:TPU:0");
+  const uint64_t start = tpu.event(
+                     "%g.1 = ((f32[4]), f32[16]) all-gather-start(f32[4] %x)",
+                     "g.1"),
+                 done = tpu.event(
+                     "%g.2 = f32[16] all-gather-done(f32[16] %g.1)", "g.2"),
+                 fusion =
+                     tpu.event("%fusion = f32[4] fusion(f32[4] %x)", "fusion");
+  tpu.line("XLA Ops", 0,
+           {event(done, 10'000, 20'000), event(fusion, 30'000, 10'000),
+            event(done, 50'000, 20'000), event(fusion, 70'000, 10'000)},
+           1);
+  tpu.line("Async XLA Ops", 0,
+           {event(start, 15'000, 15'000), event(start, 55'000, 15'000)}, 2);
+  ReadInput input = read_input(xplane_reader(), space({tpu}));
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  std::map<int64_t, int64_t> start_of_id;
+  for (const Event& one : trace.events)
+    start_of_id[one.external_id] = one.start_ns;
+  std::set<std::pair<int64_t, int64_t>> waits;
+  for (const EventDependency& one : trace.dependencies)
+    waits.emplace(start_of_id[one.before], start_of_id[one.after]);
+  EXPECT_EQ(waits, (std::set<std::pair<int64_t, int64_t>>{{15, 30}, {55, 70}}));
+}
+
 /// What runs beside operations waits for none of its own line: a transfer that
 /// happens to begin after another kind's is not held up by it.
 TEST(XplanePrograms, TransfersBesideStandOnALaneForEachKind) {
