@@ -232,6 +232,13 @@ const FindingInput::Words* words_between_layers(const FindingInput& input,
   return gathers ? &kGathers : &kLayers;
 }
 
+bool runs_on_tpu(const Trace& trace) {
+  return std::any_of(trace.ranks.begin(), trace.ranks.end(),
+                     [](const RankInfo& rank) {
+                       return rank.device.find("TPU") != rank.device.npos;
+                     });
+}
+
 /// What to do, in words and by a command.
 void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
             uint32_t node, Finding& finding) {
@@ -250,7 +257,9 @@ void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
   if (input.framework == Framework::kJax &&
       !input.facts.on_host(input.graph.origin[node])) {
     finding.command =
-        "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
+        runs_on_tpu(input.trace.frame())
+            ? "LIBTPU_INIT_ARGS=--xla_tpu_enable_async_collective_fusion=true"
+            : "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
   } else if (input.plans_buckets(one) && between_layers == nullptr) {
     finding.command = kPlanBuckets;
   }

@@ -13,14 +13,17 @@ namespace {
 
 constexpr int kLayers = 12;
 
-Finding missing_overlap(
-    const std::function<void(InjectedStep& step)>& program) {
+/// `device`: what a job of JAX ran on; "": it is PyTorch's.
+Finding missing_overlap(const std::function<void(InjectedStep& step)>& program,
+                        const std::string& device = "") {
   InjectedStep step(2);
   program(step);
   Trace trace = step.trace();
   for (std::string& name : trace.strings) {
     if (name == "c10d::collective") name = "aten::_foreach_copy_";
   }
+  if (!device.empty()) trace.modules["jit_step"] = "HloModule m";
+  for (RankInfo& rank : trace.ranks) rank.device = device;
   const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
   const Result<Analysis> analysis = analyze(recorded);
   EXPECT_TRUE(analysis) << analysis.error().message;
@@ -79,6 +82,19 @@ TEST(Advice, GathersBetweenLayersAreOfParametersOrActivations) {
   });
   EXPECT_TRUE(gathers.action.starts_with("of parameters (FSDP)"))
       << gathers.action;
+}
+
+TEST(Advice, FlagsAreOfTheDevicesCompiler) {
+  const auto program = [](InjectedStep& step) {
+    step.kernel("gemm", 400 * kUs);
+    reduce(step);
+    step.wait_for_communication();
+    step.kernel("adam", 400 * kUs);
+  };
+  EXPECT_TRUE(missing_overlap(program, "NVIDIA GPU:0")
+                  .command.starts_with("XLA_FLAGS=--xla_gpu_"));
+  EXPECT_TRUE(missing_overlap(program, "TPU v5e TPU:0")
+                  .command.starts_with("LIBTPU_INIT_ARGS=--xla_tpu_"));
 }
 
 TEST(Advice, AllReducesAfterTheBackwardPassAreBuckets) {
