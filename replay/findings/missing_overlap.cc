@@ -249,11 +249,13 @@ void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
       static_cast<Reason>(reason) == Reason::kConsumer
           ? words_between_layers(input, exposure, node)
           : nullptr;
-  finding.action = is_message(one.kind) ? std::string(kMessage)
-                   : one.exchange >= 0  ? std::string(kExchange)
-                   : between_layers
-                       ? std::string(input.words(*between_layers))
-                       : std::string(input.words(kWords[reason].action));
+  const FindingInput::Words& words =
+      between_layers ? *between_layers : kWords[reason].action;
+  const bool exchange =
+      one.exchange >= 0 || (is_message(one.kind) && is_exchange(input));
+  finding.action = std::string(exchange               ? kExchange
+                               : is_message(one.kind) ? kMessage
+                                                      : input.words(words));
   if (input.framework == Framework::kJax &&
       !input.facts.on_host(input.graph.origin[node])) {
     finding.command =

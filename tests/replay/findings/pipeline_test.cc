@@ -100,7 +100,7 @@ TEST(Pipeline, ARingIsNoPipeline) {
     }
     for (size_t rank = 0; rank < 3; ++rank) {
       const size_t before = (rank + 2) % 3;
-      start[rank] = std::max(sent[rank], sent[before]) + 20;
+      start[rank] = std::max(sent[rank], sent[before]) + 200;
       text += fmt::format(
           "h{0} collective send {1}-{2} peer={3}\n"
           "h{0} collective receive {2}-{4} peer={5}\n",
@@ -115,6 +115,8 @@ TEST(Pipeline, ARingIsNoPipeline) {
   EXPECT_EQ(analysis->matching.collectives.size(), 24u);
   for (const Finding& finding :
        find_findings(recorded.by_rank(), *analysis).list) {
+    EXPECT_EQ(finding.action.find("micro-batch"), std::string::npos)
+        << finding.action;
     EXPECT_NE(finding.kind, "unequal-stages");
     EXPECT_NE(finding.kind, "pipeline-bubble");
   }
