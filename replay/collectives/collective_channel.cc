@@ -253,7 +253,8 @@ CollectiveChannel channel_of(const CollectiveCall& call,
                             .communicator = call.communicator,
                             .group = call.group,
                             .group_size = call.group_size};
-  if (!is_message(call.kind)) return channel;
+  // With what is no rank (a server) a rank exchanges messages alone.
+  if (!is_message(call.kind) || call.group_size == 1) return channel;
   int64_t peer = call.peer;
   if (peer < 0 && call.group >= 0) {
     const std::vector<uint32_t>& both =

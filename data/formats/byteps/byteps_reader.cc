@@ -55,8 +55,11 @@ class Timeline {
     event.start_ns = event.enqueue_ns = span.start_ns;
     event.end_ns = span.end_ns;
     if (stage.kind == EventKind::kCollective) {
-      event.detail = spool_.add_collective(
-          {.kind = stage.collective, .communicator = "byteps"});
+      // Partitions go to servers and come from them: no other rank meets this.
+      const bool serves = is_message(stage.collective);
+      event.detail = spool_.add_collective({.kind = stage.collective,
+                                            .communicator = "byteps",
+                                            .group_size = serves ? 1 : -1});
       ++report_.collectives;
     }
     if (span.start_ns >= kEpochNs) spool_.rank(rank_).clock_domain = "epoch";

@@ -114,8 +114,11 @@ class Timeline {
       event.kind = EventKind::kOther;
       if (kind != CollectiveKind::kUnknown) {
         event.kind = EventKind::kCollective;
-        event.detail = spool_.add_collective(
-            {.kind = kind, .communicator = "bytescheduler"});
+        // What servers are sent and asked for meets no other rank's.
+        event.detail =
+            spool_.add_collective({.kind = kind,
+                                   .communicator = "bytescheduler",
+                                   .group_size = is_message(kind) ? 1 : -1});
         ++report_.collectives;
       }
     } else {

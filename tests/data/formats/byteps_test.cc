@@ -34,6 +34,9 @@ TEST(BytePs, ReadsTensorsAndTheirPartitions) {
   EXPECT_EQ(op(1), CollectiveKind::kReduce);
   EXPECT_EQ(trace.events[2].kind, EventKind::kCopy);
   EXPECT_EQ(op(3), CollectiveKind::kSend);
+  EXPECT_EQ(
+      trace.collectives[static_cast<size_t>(trace.events[3].detail)].group_size,
+      1);
   EXPECT_EQ(trace.streams[trace.events[3].stream].name,
             "Comm.byteps.gradient_0 partition 26148864");
   EXPECT_EQ(input.report.dropped.at("no usable duration"), 1);

@@ -138,6 +138,20 @@ TEST(MatchCollectives, MessagesToNobodyKnownAreNoCollectiveOfAll) {
   EXPECT_NE(matching.notes[0].find("record_shapes=True"), std::string::npos);
 }
 
+// Of two workers of BytePS neither meets the other: servers are no ranks.
+TEST(MatchCollectives, MessagesToServersMeetNobody) {
+  const Trace trace = collective_trace(R"(
+      0 collective t1 10 20 grad.PUSH op=send comm=byteps size=1
+      0 collective t1 20 30 grad.PULL op=receive comm=byteps size=1
+      1 collective t1 11 21 grad.PUSH op=send comm=byteps size=1
+      1 collective t1 21 31 grad.PULL op=receive comm=byteps size=1)");
+  EXPECT_EQ(summary(trace),
+            "send 0 [0] 0@10\n"
+            "send 0 [1] 1@11\n"
+            "receive 0 [0] 0@20\n"
+            "receive 0 [1] 1@21\n");
+}
+
 TEST(MatchCollectives, PeersInAGroupOfSomeRanksAreNotTakenForRanks) {
   // Ranks 1 and 2 are ranks 0 and 1 of a group: "to 1", "from 0". Rank 0 sends
   // nothing.
