@@ -16,8 +16,9 @@ namespace {
 struct OwnWork {
   std::vector<double> host_ns, device_ns;  ///< [rank place]
   std::vector<double> entered_ns;  ///< [rank place] When its step begins.
-  /// A host was recorded; else its time is that of the device's gaps.
-  bool has_host = false;
+  /// A host was recorded; else its time is that of the device's gaps, and of
+  /// collectives alone that between them.
+  bool has_host = false, has_device = false;
 };
 
 OwnWork own_work(const FindingInput& input) {
@@ -29,13 +30,14 @@ OwnWork own_work(const FindingInput& input) {
   for (const TimedGraph::Span& rank : graph.ranks)
     work.entered_ns.push_back(static_cast<double>(rank.begin_ns()));
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
-    const bool host = input.facts.on_host(graph.origin[node]);
+    if (graph.under_way(node)) continue;
     const uint32_t rank = graph.rank[node];
+    if (own[node]) work.host_ns[rank] += static_cast<double>(graph.gap[node]);
+    if (graph.collective[node] >= 0) continue;
+    const bool host = input.facts.on_host(graph.origin[node]);
     (host ? work.host_ns : work.device_ns)[rank] +=
         static_cast<double>(graph.duration[node]);
-    if (own[node]) work.host_ns[rank] += static_cast<double>(graph.gap[node]);
-    work.has_host |= host;
+    (host ? work.has_host : work.has_device) = true;
   }
   return work;
 }
@@ -103,9 +105,12 @@ void explain(const FindingInput& input, const OwnWork& work, size_t place,
                            "others'; if it has more to do, give it less";
     finding.command = "nvidia-smi -q -d CLOCK,PERFORMANCE";
   } else if (host_ns > std::max(0.0, excess_ns(work.entered_ns, place))) {
-    finding.evidence.push_back(excess_clause(
-        whose, work.has_host ? "host work takes" : "device waits for its host",
-        work.host_ns, place));
+    finding.evidence.push_back(
+        excess_clause(whose,
+                      work.has_host     ? "host work takes"
+                      : work.has_device ? "device waits for its host"
+                                        : "time between collectives is",
+                      work.host_ns, place));
     finding.action = several
                          ? "look at what their hosts do beside: their data, "
                            "other processes, the cores that they may use"

@@ -117,14 +117,20 @@ Status no_transfers(const NodeFacts& facts, const TimedGraph& graph) {
 
 NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph) {
   NodeSet on_host(graph.size(), false), on_device(graph.size(), false);
-  bool any_host = false;
+  NodeSet collectives(graph.size(), false);
+  bool any_host = false, any_device = false;
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
+    if (graph.under_way(node)) continue;
     const bool host = facts.on_host(graph.origin[node]);
-    (host ? on_host : on_device)[node] = true;
-    any_host |= host;
+    if (graph.collective[node] >= 0) {
+      collectives[node] = true;
+    } else {
+      (host ? on_host : on_device)[node] = true;
+      (host ? any_host : any_device) = true;
+    }
   }
-  return any_host || graph.rules ? on_host : on_device;
+  if (any_host || graph.rules) return on_host;
+  return any_device ? on_device : collectives;
 }
 
 void keep_under_way(const TimedGraph& recorded, TimedGraph& edited) {

@@ -37,7 +37,8 @@ Status no_transfers(const NodeFacts& facts, const TimedGraph& graph);
 
 /// [node] Whether the gap before it is its rank's own time: on host threads;
 /// where none was recorded (timelines of devices alone), before device work,
-/// since nothing else shows what the host does.
+/// since nothing else shows what the host does; where none of that was either
+/// (NCCL's Inspector), before collectives.
 NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph);
 
 /// What was under way when the window began is again as in `recorded`, the

@@ -91,8 +91,8 @@ class WorkByStep {
         graph_(graph),
         own_gaps_(reprise::own_gaps(facts, graph)) {
     for (uint32_t node = 0; node < graph.size(); ++node) {
-      if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
-      add(node, false, graph.duration[node]);
+      if (graph.under_way(node)) continue;
+      if (graph.collective[node] < 0) add(node, false, graph.duration[node]);
       if (own_gaps_[node]) add(node, true, graph.gap[node]);
     }
     for (const TimedGraph::Span& rank : graph.ranks)
@@ -148,8 +148,8 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
                 "--what-if straggler=none: the trace has one rank");
   }
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
-    const double own = work.factor(node, false);
+    const double own =
+        graph.collective[node] < 0 ? work.factor(node, false) : 1;
     if (own < 1) graph.duration[node] = scaled(graph.duration[node], own);
     if (!work.owns_gap(node)) continue;
     const double gap = work.factor(node, true);

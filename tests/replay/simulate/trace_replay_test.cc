@@ -264,6 +264,21 @@ TEST(TraceReplay, GroupsGrowAsTheJobDoes) {
             "multiple of 4");
 }
 
+// Where collectives alone were recorded, the time between them is each rank's
+// own: rank 1 comes 30 us later than the others to the first, and needs 30 more
+// than their 70 between both.
+TEST(TraceReplay, LevelsTheTimeBetweenCollectivesAlone) {
+  constexpr const char* kText = R"(
+    d0 collective all-reduce 0-40
+    d1 collective all-reduce 30-40
+    d2 collective all-reduce 0-40
+    d0 collective all-reduce 110-150
+    d1 collective all-reduce 140-150
+    d2 collective all-reduce 110-150)";
+  EXPECT_EQ(replayed(kText).predicted_us(), 150);
+  EXPECT_EQ(replayed(kText, {"straggler=none"}).predicted_us(), 150 - 30 - 30);
+}
+
 // Copies of a pipeline would reduce gradients, of sizes that nobody sent.
 TEST(TraceReplay, APipelineDoesNotTellOfItsCopies) {
   EXPECT_EQ(refusal(parse_trace_text(R"(
