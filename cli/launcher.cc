@@ -190,6 +190,16 @@ void tell_of_stuck_launcher(int64_t ranks, const std::string& result_path) {
              who);
 }
 
+// What mpirun says itself where it can.
+void tell_of_end(const TrainRequest& request, int status,
+                 const std::string& result_path) {
+  if (is_alone(request) && status > 128) {
+    fmt::print(stderr, "reprise train: signal {} ended rank 0\n", status - 128);
+  }
+  if (status == kExitEnvironment)
+    tell_of_stuck_launcher(request.ranks, result_path);
+}
+
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
@@ -244,13 +254,7 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   shown.reset();
   if (!status) return pass(status.error());
   held.emplace();
-  // mpirun says so itself.
-  if (alone && received == 0 && *status > 128) {
-    fmt::print(stderr, "reprise train: signal {} ended rank 0\n",
-               *status - 128);
-  }
-  if (*status == kExitEnvironment)
-    tell_of_stuck_launcher(request.ranks, result_path);
+  if (received == 0) tell_of_end(request, *status, result_path);
   TrainOutcome outcome;
   outcome.received = received;
   // mpirun that was interrupted ends with 1, whatever the signal, or is killed
