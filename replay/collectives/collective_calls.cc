@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -345,26 +344,32 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   call.bytes = std::max({call.bytes, bytes, received});
   call.batched = sends || receives;
   call.lone = call.batched && ranges.size() == 1;
+  const bool same_places = in_group == 0 || in_group == ranges.size();
+  if (call.batched && same_places) settle_peers(to, from, in_group > 0, call);
+}
+
+void CollectiveCallFinder::settle_peers(const std::set<int32_t>& to,
+                                        const std::set<int32_t>& from,
+                                        bool in_group, CollectiveCall& call) {
   std::set<int32_t> peers = to;
   peers.insert(from.begin(), from.end());
-  if (!call.batched || *peers.begin() < 0) return;
-  if (peers.size() > 1) {
-    // More are an all-to-all's, of too many pairs to follow each.
-    constexpr size_t kMostPeers = 8;
-    if (peers.size() > kMostPeers) return;
-    if (in_group != 0 && in_group != ranges.size()) return;
-    const ExchangePeers both{.to = {to.begin(), to.end()},
-                             .from = {from.begin(), from.end()},
-                             .in_group = in_group > 0};
-    call.exchange =
-        exchanges_.try_emplace(both, static_cast<int32_t>(exchanges_.size()))
-            .first->second;
+  if (*peers.begin() < 0) return;
+  if (peers.size() == 1) {
+    call.kind = to.empty() ? CollectiveKind::kReceive : CollectiveKind::kSend;
+    call.peer = *peers.begin();
+    call.peer_in_group = in_group;
+    call.both_ways = !to.empty() && !from.empty();
     return;
   }
-  call.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
-  call.peer = *peers.begin();
-  call.peer_in_group = in_group > 0;
-  call.both_ways = sends && receives;
+  // More are an all-to-all's, of too many pairs to follow each.
+  constexpr size_t kMostPeers = 8;
+  if (peers.size() > kMostPeers) return;
+  const ExchangePeers both{.to = {to.begin(), to.end()},
+                           .from = {from.begin(), from.end()},
+                           .in_group = in_group};
+  call.exchange =
+      exchanges_.try_emplace(both, static_cast<int32_t>(exchanges_.size()))
+          .first->second;
 }
 
 // The operator says what was asked for, Gloo's call how it was done: of a

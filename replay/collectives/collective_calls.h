@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ class CollectiveCallFinder {
   void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
   void absorb_coalesced(const Trace& trace, std::span<const uint32_t> ranges,
                         CollectiveCall& call);
+  /// Of a kernel of messages: its peer, or those of an exchange with several.
+  void settle_peers(const std::set<int32_t>& to, const std::set<int32_t>& from,
+                    bool in_group, CollectiveCall& call);
   static void absorb_operator(const Trace& trace, uint32_t made_by,
                               CollectiveCall& call);
 
