@@ -163,41 +163,58 @@ Status check_room(const std::string& directory) {
               directory, space.available, kSessionBytes);
 }
 
-// Where mpirun did not end and so said nothing itself: it has waited for the
-// rank that ended first, and not for the others.
-void tell_of_stuck_launcher(int64_t ranks, const std::string& result_path) {
+/// What is known of ranks that have ended.
+struct EndedRanks {
+  std::string absent;  ///< Those that never began: "rank 0, rank 2".
+  std::string first;   ///< Those whose end mpirun has seen.
+  bool others = false;
+};
+
+EndedRanks ended_ranks(int64_t ranks, const std::string& result_path) {
   const std::string lost =
       read_file(result_path + kLostSuffix).value_or("") + " ";
-  if (!lost.starts_with(kLauncherStuck)) return;
-  std::string absent, first;
-  int64_t others = 0;
+  EndedRanks ended;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const auto process =
         read_file(result_path + kBegunSuffix + std::to_string(rank));
-    const bool is_other =
-        process && lost.find(" " + *process + " ") != lost.npos;
-    others += is_other ? 1 : 0;
-    if (is_other) continue;
-    std::string& list = process ? first : absent;
+    if (process && lost.find(" " + *process + " ") != lost.npos) {
+      ended.others = true;
+      continue;
+    }
+    std::string& list = process ? ended.first : ended.absent;
     list += (list.empty() ? "rank " : ", rank ") + std::to_string(rank);
   }
-  const std::string who = !absent.empty() ? absent + " ended before it began"
-                          : others > 0    ? first + " ended first"
-                                          : "it does not say which rank first";
-  fmt::print(stderr,
-             "reprise train: mpirun did not end though all that it started "
-             "had, and was killed; {}\n",
-             who);
+  return ended;
 }
 
-// What mpirun says itself where it can.
+// What mpirun says itself where it can: not where it did not end, having
+// waited for the rank that ended first and not for the others, and not always
+// of ranks that were killed before they began.
 void tell_of_end(const TrainRequest& request, int status,
                  const std::string& result_path) {
-  if (is_alone(request) && status > 128) {
+  if (status > 128 && is_alone(request)) {
     fmt::print(stderr, "reprise train: signal {} ended rank 0\n", status - 128);
+    return;
   }
-  if (status == kExitEnvironment)
-    tell_of_stuck_launcher(request.ranks, result_path);
+  constexpr const char* kNoSign = "{} left no sign of having begun";
+  const EndedRanks ended = ended_ranks(request.ranks, result_path);
+  const bool stuck = read_file(result_path + kLostSuffix)
+                         .value_or("")
+                         .starts_with(kLauncherStuck);
+  if (status == kExitEnvironment && stuck) {
+    fmt::print(stderr,
+               "reprise train: mpirun did not end though all that it started "
+               "had, and was killed; {}\n",
+               !ended.absent.empty() ? fmt::format(kNoSign, ended.absent)
+               : ended.others        ? ended.first + " ended first"
+                                     : "it does not say which rank first");
+  }
+  // Those of other hosts leave their signs there.
+  const bool one_host = request.mpi_arguments.empty() &&
+                        words_of_environment("REPRISE_MPI_ARGS").empty();
+  if (status > 128 && one_host && !ended.absent.empty())
+    fmt::print(stderr, "reprise train: {}\n",
+               fmt::format(kNoSign, ended.absent));
 }
 
 // Joins the ranks' shards with what they ran.

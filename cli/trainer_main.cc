@@ -256,17 +256,18 @@ Result<std::unique_ptr<ProcessGroup>> meet(const TrainerFlags& flags) {
   return make_process_group(timeout_s);
 }
 
-// For who started mpirun, which may not say whose end it waits for.
-void mark_begun(const TrainerFlags& flags) {
+// For who started mpirun, which may not say whose end it waits for: a file
+// from a rank's begin to its good end; none of a rank alone.
+std::string begun_path(const TrainerFlags& flags) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (flags.result_path.empty() || rank == nullptr) return;
-  static_cast<void>(write_file_atomically(
-      flags.result_path + kBegunSuffix + std::to_string(std::atoi(rank)),
-      std::to_string(::getpid())));
+  if (flags.result_path.empty() || rank == nullptr) return {};
+  return flags.result_path + kBegunSuffix + std::to_string(std::atoi(rank));
 }
 
 int run(const TrainerFlags& flags) {
-  mark_begun(flags);
+  const std::string begun = begun_path(flags);
+  if (!begun.empty())
+    static_cast<void>(write_file_atomically(begun, std::to_string(::getpid())));
   Result<std::unique_ptr<ProcessGroup>> group = meet(flags);
   if (!group) {
     say(group.error().message);
@@ -277,6 +278,7 @@ int run(const TrainerFlags& flags) {
   const WaitLimit limit(end_s, [&] { give_up(flags, end_s, "to the end"); });
   if (code) {
     group->reset();
+    if (!begun.empty()) ::unlink(begun.c_str());
     return *code;
   }
   const int failure = exit_code(code.error().kind);
