@@ -168,12 +168,14 @@ struct EndedRanks {
   std::string absent;  ///< Those that never began: "rank 0, rank 2".
   std::string first;   ///< Those whose end mpirun has seen.
   bool others = false;
+  bool stuck = false;  ///< mpirun was killed, having waited for no other.
 };
 
 EndedRanks ended_ranks(int64_t ranks, const std::string& result_path) {
   const std::string lost =
       read_file(result_path + kLostSuffix).value_or("") + " ";
   EndedRanks ended;
+  ended.stuck = lost.starts_with(kLauncherStuck);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const auto process =
         read_file(result_path + kBegunSuffix + std::to_string(rank));
@@ -196,12 +198,10 @@ void tell_of_end(const TrainRequest& request, int status,
     fmt::print(stderr, "reprise train: signal {} ended rank 0\n", status - 128);
     return;
   }
-  constexpr const char* kNoSign = "{} left no sign of having begun";
+  constexpr const char* kNoSign =
+      "{} left no sign on this host of having begun";
   const EndedRanks ended = ended_ranks(request.ranks, result_path);
-  const bool stuck = read_file(result_path + kLostSuffix)
-                         .value_or("")
-                         .starts_with(kLauncherStuck);
-  if (status == kExitEnvironment && stuck) {
+  if (status == kExitEnvironment && ended.stuck) {
     fmt::print(stderr,
                "reprise train: mpirun did not end though all that it started "
                "had, and was killed; {}\n",

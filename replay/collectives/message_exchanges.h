@@ -2,7 +2,6 @@
 // member of a matched one waits for.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -147,8 +147,8 @@ time.sleep(1000)
         done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", env={"PATH": f"{launcher.parent}:{os.environ['PATH']}",
                                                                       "TMPDIR": str(self.temporary)}, timeout=60)
         self.assertEqual(done.returncode, 4, done.stderr)
-        self.assertIn("mpirun did not end though all that it started had, and was killed; rank 1 left no sign of having "
-                      "begun", done.stderr)
+        self.assertIn("mpirun did not end though all that it started had, and was killed; rank 1 left no sign on this "
+                      "host of having begun", done.stderr)
         self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_a_signal_while_optimize_measures(self):

@@ -207,8 +207,8 @@ void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
     return;
   }
   const std::string name(line.name);
-  const bool one = kind != LineKind::kSteps && kind != LineKind::kBeside;
-  const uint32_t stream = one ? add_stream(device, name, name) : 0;
+  const bool one_stream = kind != LineKind::kSteps && kind != LineKind::kBeside;
+  const uint32_t stream = one_stream ? add_stream(device, name, name) : 0;
   BesideLanes lanes;
   XplaneRow row;
   XplaneEvents events(line);
