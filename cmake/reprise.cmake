@@ -40,8 +40,9 @@ target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
 
-# A release is compiled at -O2; what computes tensors, or runs thousands of times in a search, at -O3 (HOT), and what
-# runs once a command, or waits for something else most of the time, at -O1 (COLD): it takes half of the compile time.
+# A release is compiled at -O2; what computes tensors, or runs thousands of times in a search, at -O3 (HOT); what runs a
+# few times for each event or instruction read, at -O1 (WARM); what runs once a command, or waits for something else most
+# of the time, at -Og (COLD). WARM takes two thirds of -O2's compile time, COLD half.
 # What only tests link is compiled as they are (TESTING).
 add_compile_options($<$<CONFIG:Release>:-O2>)
 
@@ -49,10 +50,10 @@ add_compile_options($<$<CONFIG:Release>:-O2>)
 # nearly all tests run as fast. Those that compute themselves (naive readers, sums to compare with) are HOT.
 set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O0>)
 
-# reprise_library(name [HOT|COLD|TESTING] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
+# reprise_library(name [HOT|WARM|COLD|TESTING] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
 # A static library; without SOURCES, a header-only one. Of HEADERS_OF it uses what is inline, and links nothing.
 function(reprise_library name)
-  cmake_parse_arguments(ARG "HOT;COLD;TESTING" "" "SOURCES;DEPS;HEADERS_OF" ${ARGN})
+  cmake_parse_arguments(ARG "HOT;WARM;COLD;TESTING" "" "SOURCES;DEPS;HEADERS_OF" ${ARGN})
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:reprise_flags> ${ARG_DEPS})
@@ -71,8 +72,10 @@ function(reprise_library name)
     endif()
     if(ARG_HOT)
       target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
-    elseif(ARG_COLD)
+    elseif(ARG_WARM)
       target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    elseif(ARG_COLD)
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
     endif()
   else()
     add_library(${name} INTERFACE)
