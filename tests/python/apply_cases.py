@@ -23,7 +23,35 @@ def thirds(mapped, chunks=1):
     return {"schema": "reprise.plan/1", "buckets": buckets}
 
 
+def weights():
+    return {f"w{i}": jnp.linspace(-1, 1, rows * columns).reshape(rows, columns)
+            for i, (rows, columns) in enumerate(((3, 8), (8, 8), (8, 2)))}
+
+
+def error(w, x):
+    return ((jnp.tanh(jnp.tanh(x @ w["w0"]) @ w["w1"]) @ w["w2"]) ** 2).mean()
+
+
+def descend(w, grads):
+    return jax.tree.map(lambda w, g: w - g.astype(w.dtype) / 8, w, grads)
+
+
 class Apply(door_cases.Folder):
+    def planned(self, step, args, buckets):
+        """The step under a plan of buckets {name: numbers of collectives of the program}, checked for its all-reduces and
+        for its bits; the rest of the collectives stay by themselves."""
+        rj.export(step, *args, out=self.out)
+        names = [c["collective"] for c in self.json("map.json")["collectives"]]
+        plan = {"schema": "reprise.plan/1", "buckets": [
+            {"unit": bucket, "collectives": [names[i] for i in numbers]} for bucket, numbers in buckets.items()]}
+        plan["order"] = list(buckets)
+        planned = rj.apply(plan, step, exported=self.out)
+        self.assertTrue(planned.check(*args), planned.check(*args))
+        for ours, theirs in zip(jax.tree.leaves(planned(*args)), jax.tree.leaves(step(*args))):
+            self.assertEqual(ours.dtype, theirs.dtype)
+            self.assertEqual(np.asarray(ours).tobytes(), np.asarray(theirs).tobytes())
+        return planned
+
     def run_steps(self, function, name):
         step = steps.make(name, 2)
         state = steps.arguments(step, 0)[:len(step.donated)]
@@ -107,6 +135,78 @@ class Apply(door_cases.Folder):
             # Summed inside another fusion: 8e-8 in jax 0.7.2.
             np.testing.assert_allclose(np.asarray(sums), np.asarray(expected), rtol=3e-7)
             self.assertTrue(planned.check(*args), planned.check(*args))
+
+    def test_buckets_of_two_maps_stay_apart(self):
+        mesh = steps.data_mesh(2)
+        averaged = steps.shard_map(lambda w, x: jax.lax.pmean(error(w, x), "data"), mesh, (P(), P("data")), P(), check=False)
+
+        def step(w, x):  # Of a gradient taken outside, the map of the loss and that of the gradients.
+            loss, grads = jax.value_and_grad(averaged)(w, x)
+            return descend(w, grads), loss + averaged(w, x * 2)
+
+        args = (weights(), jnp.linspace(0, 1, 12).reshape(4, 3))
+        self.planned(jax.jit(step), args, {})
+        losses = [i for i, c in enumerate(self.json("map.json")["collectives"]) if not c["shape"] and c["reaches"]]
+        self.assertEqual(len(losses), 2)
+        planned = self.planned(jax.jit(step), args, {"b0": losses})
+        self.assertIn("in different loops or maps", str(planned.report))
+
+    def test_what_checkpoint_computes_again_waits_for_its_operands_only(self):
+        def inner(w, x):
+            block = jax.checkpoint(lambda x, w: jnp.tanh(jax.lax.psum(x, "data") @ w))
+            error = lambda w: (block(block(x @ w["w0"], w["w1"]), w["w1"]) ** 2).mean()
+            return descend(w, jax.lax.pmean(jax.grad(error)(w), "data"))
+
+        step = jax.jit(steps.shard_map(inner, steps.data_mesh(2), (P(), P("data")), P(), check=False))
+        self.planned(step, (weights(), jnp.linspace(0, 1, 12).reshape(4, 3)), {})
+        found = [(c["equation"], c["operand"]) for c in self.json("map.json")["collectives"]]
+        self.assertEqual(found, sorted(found))
+
+    def test_floats_of_several_types_share_a_bucket_and_results_are_a_tuple(self):
+        mesh = steps.data_mesh(2)
+
+        def inner(w, x):
+            loss, grads = jax.value_and_grad(error)(w, x)
+            return descend(w, jax.lax.psum(grads, "data")), jax.lax.pmean(loss, "data")
+
+        everywhere, split = (jax.sharding.NamedSharding(mesh, spec) for spec in (P(), P("data")))
+        step = jax.jit(steps.shard_map(inner, mesh, (P(), P("data")), (P(), P()), check=False),
+                       in_shardings=(everywhere, split), out_shardings=(everywhere, everywhere))
+        w = weights()
+        args = ({**w, "w1": w["w1"].astype(jnp.bfloat16)}, jnp.linspace(0, 1, 12).reshape(4, 3))
+        self.planned(step, args, {"b0": range(3)})
+
+    def test_leaves_of_one_mean_run_in_the_plans_order(self):
+        def inner(w, x):
+            first = jax.lax.psum(x.sum(), "data")
+            return descend(w, jax.lax.pmean({"w0": w["w0"] * first, "w1": w["w1"] * x.sum(), "w2": w["w2"]}, "data"))
+
+        step = jax.jit(steps.shard_map(inner, steps.data_mesh(2), (P(), P("data")), P(), check=False))
+        args = (weights(), jnp.linspace(0, 1, 12).reshape(4, 3))
+        rj.export(step, *args, out=self.out)
+        place_of = {tuple(c["shape"]): i for i, c in enumerate(self.json("map.json")["collectives"])}
+        late, early, one = place_of[3, 8], place_of[8, 8], place_of[()]
+        self.planned(step, args, {"early": [early], "one": [one], "late": [late]})
+
+    @unittest.skipUnless(train_cases.version() >= (0, 7), "older JAX re-enters maps unchecked")
+    def test_what_is_the_same_along_an_axis_stays_so(self):
+        mesh = steps.Mesh(np.array(jax.devices()[:2]).reshape(2, 1), ("data", "model"))
+
+        def inner(w, x):
+            halves = lambda w: jax.lax.psum(jnp.tanh(x @ w["w0"]) @ w["w1"], "model")
+            grads = jax.grad(lambda w: jax.lax.pmean((halves(w) @ w["w2"]).var(), "data"))(w)
+            return descend(w, grads)
+
+        specs = {"w0": P(None, "model"), "w1": P("model", None), "w2": P()}
+        step = jax.jit(steps.shard_map(inner, mesh, (specs, P("data")), specs))
+        args = (weights(), jnp.linspace(0, 1, 12).reshape(4, 3))
+        rj.export(step, *args, out=self.out)
+        names = [c["collective"] for c in self.json("map.json")["collectives"] if c["reaches"]]
+        planned = rj.apply({"schema": "reprise.plan/1", "buckets": [{"unit": "b0", "collectives": names}]}, step,
+                           exported=self.out)
+        for ours, theirs in zip(jax.tree.leaves(planned(*args)), jax.tree.leaves(step(*args))):
+            self.assertEqual(np.asarray(ours).tobytes(), np.asarray(theirs).tobytes())
+        self.assertIn("differ along different axes", str(planned.report))
 
     def test_a_step_of_pmap_and_one_with_a_static_argument(self):
         captured = jnp.linspace(1, 2, 3)

@@ -196,11 +196,14 @@ def collectives_before(module):
 
 
 def _without_tuples(instructions):
-    """Instructions but for elements taken of tuples made here, and {name of such: the tuple's operand}."""
+    """Instructions but for elements taken of tuples made here, and {name of such: the tuple's operand}. A barrier gives
+    the tuple that it was given: of what jax.checkpoint computes again it says when, not from what."""
     tuples, whole, order = {}, {}, []
     for instruction in instructions:
         if instruction.opcode == "tuple":
             tuples[instruction.name] = instruction.operands
+        elif instruction.opcode == "opt-barrier" and instruction.operands[0] in tuples:
+            tuples[instruction.name] = tuples[instruction.operands[0]]
         index = re.search(r"\bindex=(\d+)", instruction.text) if instruction.opcode == "get-tuple-element" else None
         if index and instruction.operands[0] in tuples:
             operand = tuples[instruction.operands[0]][int(index[1])]

@@ -89,18 +89,23 @@ def _check_same(found, mapped):
                                "the step, its shapes or jax have changed; export, record and optimize again")
 
 
-def _split_by_region(buckets, found):
-    """No bucket crosses a loop or a branch: what stands in another region than the first member runs apart."""
-    region = {(e["equation"], e["operand"]): e["region"] for e in found}
+def _split(buckets, found):
+    """What cannot share an all-reduce in JAX runs apart: members of different loops, branches or maps, and those that
+    shard_map knows to be the same along an axis of the mesh beside those that differ there."""
+    place_of = {(e["equation"], e["operand"]): (e["map"], tuple(e["varying"])) for e in found}
     kept, unexpressed = [], []
     for bucket in buckets:
-        by_region = collections.OrderedDict()
+        by_place = collections.OrderedDict()
         for member in bucket.members:
-            by_region.setdefault(region[member], []).append(member)
-        if len(by_region) > 1:
-            unexpressed.append((f"bucket {bucket.name}", "its members stand in different loops: one all-reduce each loop"))
-        for place, members in enumerate(by_region.values()):
-            name = bucket.name if len(by_region) == 1 else f"{bucket.name}.{place}"
+            by_place.setdefault(place_of[member], []).append(member)
+        if len({where for where, _ in by_place}) > 1:
+            unexpressed.append((f"bucket {bucket.name}", "its members stand in different loops or maps: one all-reduce "
+                                "each"))
+        elif len(by_place) > 1:
+            unexpressed.append((f"bucket {bucket.name}", "its members differ along different axes of the mesh: one "
+                                "all-reduce each kind, but for shard_map with check_vma=False"))
+        for place, members in enumerate(by_place.values()):
+            name = bucket.name if len(by_place) == 1 else f"{bucket.name}.{place}"
             kept.append(dataclasses.replace(bucket, name=name, members=members))
     return kept, unexpressed
 
@@ -111,7 +116,7 @@ def _all_reduces(bucket, elements, method):
         return [sum(elements[member][0] for member in bucket.members)]
     halves = [2 if plans.is_complex(elements[member][1]) else 1 for member in bucket.members]
     size = sum(elements[member][0] * count for member, count in zip(bucket.members, halves))
-    bits = int(re.search(r"\d+$", elements[bucket.members[0]][1])[0]) // halves[0]
+    bits = max(int(re.search(r"\d+$", elements[member][1])[0]) // count for member, count in zip(bucket.members, halves))
     ends = evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)
     return [end - begin for begin, end in zip([0, *ends], ends)]
 
@@ -159,7 +164,7 @@ class Planned:
         found = equations.collectives(traced.jaxpr)
         _check_same(found, self._mapped)
         planned = plans.buckets(self._plan, self._mapped)
-        buckets, apart = _split_by_region(planned.buckets, found)
+        buckets, apart = _split(planned.buckets, found)
         elements = {(e["equation"], e["operand"]): (e["count"], e["type"]) for e in found}
         self.report = Report([(b.name, len(b.members), _all_reduces(b, elements, self._method)) for b in buckets],
                              planned.unexpressed + apart, self._method)

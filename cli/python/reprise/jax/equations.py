@@ -78,6 +78,11 @@ def axes_of(equation):
     return [str(axis) for axis in axes]
 
 
+def varying_axes(aval):
+    """Axes of the mesh along which shard_map takes a value to differ; none where it does not check, or JAX is before 0.7."""
+    return getattr(getattr(aval, "manual_axis_type", aval), "varying", None) or getattr(aval, "vma", None) or frozenset()
+
+
 def source_of(equation):
     """FILE:LINE of the user's call, or empty."""
     try:
@@ -289,7 +294,7 @@ def collectives(closed):
                 "equation": flat.index, "operand": place, "kind": mapping.KINDS[flat.equation.primitive.name],
                 "primitive": flat.equation.primitive.name, "axes": axes_of(flat.equation),
                 "type": tensors.hlo_type(np.dtype(aval.dtype)), "shape": list(aval.shape),
-                "count": math.prod(aval.shape), "region": where.name, "entry": not where.name, "scope": flat.scope,
+                "count": math.prod(aval.shape), "region": where.name, "map": id(where), "entry": not where.name, "scope": flat.scope,
                 "source": source_of(flat.equation), "results": reached[result],
-                "before": before[flat.index]})
+                "varying": sorted(varying_axes(aval)), "before": before[flat.index]})
     return entries

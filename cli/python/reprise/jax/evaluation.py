@@ -33,7 +33,7 @@ def planned_function(closed, buckets, method):
     evaluator = _Evaluator(buckets, method)
 
     def step(*leaves):
-        return evaluator.run(region, leaves)
+        return tuple(evaluator.run(region, leaves))
 
     return step
 
@@ -83,15 +83,16 @@ class _Evaluator:
 
 
 class _RegionRun:
-    """One evaluation of a region: values by number, equations that wait, buckets as they fill."""
+    """One evaluation of a region: values by number, equations that wait, buckets as they fill. `link` is one element of
+    the result of the last bucket before the region."""
 
-    def __init__(self, evaluator, region, inputs):
+    def __init__(self, evaluator, region, inputs, link=None):
         self.evaluator, self.region = evaluator, region
         self.values = dict(region.constants)
         self.values.update(zip(region.inputs, inputs))
         self.pending = {}
         self.order = []  # places of the region's buckets, in the plan's order
-        self.link = None  # one element of the last bucket's result
+        self.link = link  # one element of the last bucket's result
         for flat in region.equations:
             for place, _ in enumerate(flat.outputs if flat.index >= 0 else []):
                 at = evaluator.of_member.get((flat.index, place))
@@ -104,15 +105,16 @@ class _RegionRun:
     def read(self, atom):
         return atom.val if equations.is_literal(atom) else self.values[atom]
 
-    def ready(self, flat):
-        return all(equations.is_literal(atom) or atom in self.values for atom in flat.inputs)
+    def has(self, atom):
+        return equations.is_literal(atom) or atom in self.values
 
     def outputs(self):
         waiting = list(self.region.equations)
         while waiting:
+            known = len(self.values)
             left = [flat for flat in waiting if not self._step(flat)]
-            ran = self._run_full_buckets()
-            if len(left) == len(waiting) and not ran:
+            self._run_full_buckets()
+            if len(left) == len(waiting) and len(self.values) == known:
                 self._stuck()
             waiting = left
         return [self.read(atom) for atom in self.region.outputs]
@@ -124,32 +126,34 @@ class _RegionRun:
 
     def _step(self, flat):
         """Runs an equation if its operands are there; whether it is done."""
-        if not self.ready(flat):
+        if flat.index >= 0 and any((flat.index, place) in self.evaluator.of_member for place in range(len(flat.inputs))):
+            return self._offer(flat)
+        if not all(self.has(atom) for atom in flat.inputs):
             return False
         values = [self.read(atom) for atom in flat.inputs]
-        places = [self.evaluator.of_member.get((flat.index, place)) for place in range(len(values))]
-        if flat.index >= 0 and any(at is not None for at in places):
-            for place, (at, value) in enumerate(zip(places, values)):
-                if at is None:
-                    self.values[flat.outputs[place]] = _psum(flat.equation, value)
-                else:
-                    self.pending[at].operands[(flat.index, place)] = value
-            return True
         results = self._enter(flat, values) if flat.body else bind(flat.equation, values)
         self.values.update(zip(flat.outputs, results))
         return True
 
+    def _offer(self, flat):
+        """Gives those operands of a collective that are there to their buckets: of one that averages a tree, the first
+        leaves are reduced before the last are known. Whether all are given."""
+        for place, atom in enumerate(flat.inputs):
+            at = self.evaluator.of_member.get((flat.index, place))
+            if self.has(atom) and at is not None:
+                self.pending[at].operands[(flat.index, place)] = self.read(atom)
+            elif self.has(atom) and flat.outputs[place] not in self.values:
+                self.values[flat.outputs[place]] = _psum(flat.equation, self.read(atom))
+        return all(self.has(atom) for atom in flat.inputs)
+
     def _run_full_buckets(self):
-        """Runs, in the plan's order, the buckets whose operands are all there; whether any ran."""
-        ran = False
+        """Runs, in the plan's order, the buckets whose operands are all there."""
         while self.order:
             pending = self.pending[self.order[0]]
             if any(member not in pending.operands for member in pending.bucket.members):
                 break
             self._reduce(pending)
             self.order.pop(0)
-            ran = True
-        return ran
 
     def _reduce(self, pending):
         bucket = pending.bucket
@@ -171,7 +175,7 @@ class _RegionRun:
         name, params = flat.equation.primitive.name, flat.equation.params
         run = self.evaluator.run
         if name == "shard_map":
-            return list(_shard_map(params, lambda *inner: tuple(run(flat.body, inner)))(*values))
+            return self._enter_map(flat, values)
         if name == "scan":
             return _scan(params, lambda inner: run(flat.body[0], inner), values)
         if name == "while":
@@ -180,6 +184,24 @@ class _RegionRun:
             branches = [lambda *inner, body=body: tuple(run(body, inner)) for body in flat.body]
             return list(jax.lax.switch(values[0], branches, *values[1:]))
         raise RepriseError(f"a collective stands inside {name}, which apply cannot enter: take it out of there")
+
+    def _enter_map(self, flat, values):
+        """A map; the link goes in and comes out, so that its buckets wait for those of the map before: jax.grad of a map
+        makes two."""
+        links = [] if self.link is None else [self.link]
+
+        def body(*inner):
+            inside = _RegionRun(self.evaluator, flat.body, inner[len(links):], *inner[:len(links)])
+            outputs = inside.outputs()
+            is_whole = inside.link is not None and not _varying(inside.link)
+            return (inside.link if is_whole else jnp.zeros(1), *outputs)
+
+        self.link, *results = _shard_map(flat.equation.params, body, len(links))(*links, *values)
+        return results
+
+
+def _varying(value):
+    return equations.varying_axes(jax.typeof(value)) if hasattr(jax, "typeof") else frozenset()
 
 
 def _specs(names_or_specs):
@@ -193,9 +215,10 @@ def _specs(names_or_specs):
     return tuple(specs)
 
 
-def _shard_map(params, body):
-    in_specs = _specs(params.get("in_specs", params.get("in_names")))
-    out_specs = _specs(params.get("out_specs", params.get("out_names")))
+def _shard_map(params, body, links):
+    """The map of another body, which takes `links` arrays more, returns one more, and takes them for the same everywhere."""
+    in_specs = (PartitionSpec(),) * links + _specs(params.get("in_specs", params.get("in_names")))
+    out_specs = (PartitionSpec(), *_specs(params.get("out_specs", params.get("out_names"))))
     mesh = params["mesh"]
     if hasattr(jax, "shard_map"):
         manual = params.get("newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names)))
@@ -254,14 +277,15 @@ def _halves(array):
 
 
 def _packed(equation, operands, chunks, link):
-    """One psum a chunk over all operands end to end, each with one element of the one before; (results, last element)."""
+    """One psum a chunk over all operands end to end, each with one element of the one before; (results, last element).
+    Operands of 16 bits share it with floats where the program that was planned reduces them as floats: XLA does on CPU."""
     operands = [jnp.asarray(operand) for operand in operands]
     flat = [half for operand in operands for half in _halves(jnp.ravel(operand))]
     buffer = jnp.concatenate(flat) if len(flat) > 1 else flat[0]
     parts, begin = [], 0
     for end in chunk_ends(buffer.size, buffer.dtype.itemsize, chunks):
         part = buffer[begin:end] if (begin, end) != (0, buffer.size) else buffer
-        if link is not None:
+        if link is not None and _varying(link) <= _varying(part):
             part = jnp.concatenate([part, link.astype(part.dtype)])
         reduced = _psum(equation, part)
         link = reduced[end - begin - 1:end - begin]
@@ -274,7 +298,7 @@ def _packed(equation, operands, chunks, link):
         for _ in _halves(operand):
             halves.append(jnp.reshape(whole[begin:begin + operand.size], operand.shape))
             begin += operand.size
-        results.append(halves[0] if len(halves) == 1 else jax.lax.complex(*halves))
+        results.append(halves[0].astype(operand.dtype) if len(halves) == 1 else jax.lax.complex(*halves))
     # Without it XLA moves what follows across the slices, and updates are rounded in other places than in the step.
     return jax.lax.optimization_barrier(results), link
 
