@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "data/plan/unit_graph.h"
+#include "optimizer/buckets/gradients.h"
 #include "optimizer/fusion/fusion.h"
 #include "optimizer/order/list_schedule.h"
 #include "optimizer/pricing/order_rule.h"
@@ -26,16 +28,37 @@ Result<PricedPlanPtr> eager_plan(PlanPricer& pricer, PlanChoice plan) {
   return order_by({}, pricer, **lowered);
 }
 
-/// The plan with buckets by a rule, which gives borders or groups.
+/// The plan with buckets of gradients by a rule, which gives borders or groups.
 template <typename Rule>
-Result<PricedPlanPtr> bucketed(PlanPricer& pricer, const PricedPlan& eager,
-                               const Rule& rule) {
-  const Gradients gradients = gradients_of(pricer, eager);
+PlanChoice bucketed(PlanPricer& pricer, const PricedPlan& eager,
+                    const Gradients& gradients, const Rule& rule) {
   PlanChoice plan = eager.plan;
   plan.order.clear();
   plan.buckets =
       buckets_of(gradients, rule(bucket_program_of(gradients, pricer.costs())));
-  return eager_plan(pricer, std::move(plan));
+  return plan;
+}
+
+/// XLA's combiner joins whatever does not wait for each other, gradients or
+/// not.
+void join_waves(const PlanPricer& pricer, const Gradients& gradients,
+                PlanChoice* plan) {
+  for (const Wave& wave : gradients.waves) {
+    BucketProgram program;
+    for (const int32_t slot : wave) {
+      program.gradients.push_back(
+          {.bytes =
+               align_up(pricer.ops().slots[static_cast<size_t>(slot)].bytes)});
+    }
+    size_t begin = 0;
+    for (const size_t end : xla_borders(program)) {
+      ChosenBucket bucket;
+      bucket.slots.assign(wave.begin() + static_cast<int64_t>(begin),
+                          wave.begin() + static_cast<int64_t>(end));
+      if (bucket.slots.size() > 1) plan->buckets.push_back(std::move(bucket));
+      begin = end;
+    }
+  }
 }
 
 Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
@@ -46,7 +69,10 @@ Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
   plan.fusion = tree->merged();
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
-  auto combined = bucketed(pricer, **eager, xla_borders);
+  const Gradients gradients = gradients_of(pricer, **eager);
+  PlanChoice choice = bucketed(pricer, **eager, gradients, xla_borders);
+  join_waves(pricer, gradients, &choice);
+  auto combined = eager_plan(pricer, std::move(choice));
   if (!combined) return combined;
   const auto graph =
       order_graph_of((*combined)->graph, alone_durations((*combined)->priced));
@@ -147,8 +173,10 @@ Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
   if (name.find("+fusion") != std::string_view::npos) plan.fusion = fusion;
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
-  return is_ddp ? bucketed(pricer, **eager, ddp_groups)
-                : bucketed(pricer, **eager, horovod_borders);
+  const Gradients gradients = gradients_of(pricer, **eager);
+  return eager_plan(
+      pricer, is_ddp ? bucketed(pricer, **eager, gradients, ddp_groups)
+                     : bucketed(pricer, **eager, gradients, horovod_borders));
 }
 
 Result<Plan> baseline_plan(std::string_view name, const InlinedModule& inlined,

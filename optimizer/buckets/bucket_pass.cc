@@ -1,8 +1,9 @@
 // Two turns. The dynamic program is exact for a timeline, but buckets change
 // the timeline (they slow compute down); so it is solved again on the replay of
 // its own answer until that stops helping, which takes two or three rounds.
-// Then single borders move, go or come at random, scored by the replay itself,
-// which knows what the program's model leaves out.
+// Then collectives that others wait for join wave by wave, and single borders
+// of both move, go or come at random, scored by the replay itself, which knows
+// what the program's model leaves out.
 #include "optimizer/buckets/bucket_pass.h"
 
 #include <algorithm>
@@ -42,8 +43,11 @@ class ProgramTurn : public Turn {
   }
 
   void apply(PlanChoice* plan) const override {
+    std::vector<ChosenBucket> buckets = wave_buckets(gradients_, *plan);
+    if (buckets_)
+      buckets.insert(buckets.begin(), buckets_->begin(), buckets_->end());
     *plan = search_.start;
-    plan->buckets = buckets_.value_or(std::vector<ChosenBucket>());
+    plan->buckets = std::move(buckets);
   }
 
   Result<PricedPlanPtr> price(PlanChoice plan) override {
@@ -76,9 +80,73 @@ class ProgramTurn : public Turn {
   bool settled_ = false;
 };
 
-/// Borders that `plan`'s buckets draw over the gradients, if its buckets are
-/// runs of them.
-std::vector<size_t> borders_of(const Gradients& gradients, size_t slots,
+/// Every wave as one bucket, then each wave the other way: joined or apart.
+class WaveTurn : public Turn {
+ public:
+  WaveTurn(PlanSearch& search, std::vector<Wave> waves)
+      : Turn(search),
+        waves_(std::move(waves)),
+        end_(search.pricer().evaluations() +
+             search.options().evaluations / kJointRounds) {}
+
+  Result<bool> propose() override {
+    return next_ <= waves_.size() && search_.pricer().evaluations() < end_;
+  }
+
+  void apply(PlanChoice* plan) const override {
+    if (next_ > 0) return turn_over(waves_[next_ - 1], plan);
+    for (const Wave& wave : waves_) {
+      split(wave, plan);
+      plan->buckets.push_back({wave});
+    }
+  }
+
+  Result<PricedPlanPtr> price(PlanChoice plan) override {
+    ++next_;
+    return search_.price_open(std::move(plan), search_.order_rule);
+  }
+
+  std::string explain() const override { return "buckets of waves"; }
+
+ private:
+  static bool split(const Wave& wave, PlanChoice* plan) {
+    return std::erase_if(plan->buckets, [&](const ChosenBucket& bucket) {
+             return std::ranges::find(wave, bucket.slots[0]) != wave.end();
+           }) > 0;
+  }
+
+  static void turn_over(const Wave& wave, PlanChoice* plan) {
+    if (!split(wave, plan)) plan->buckets.push_back({wave});
+  }
+
+  const std::vector<Wave> waves_;
+  const uint64_t end_;
+  size_t next_ = 0;
+};
+
+/// One after another what buckets may be runs of, where keys are the same.
+struct Member {
+  int32_t slot = 0;
+  uint32_t key = 0;
+};
+
+/// Gradients, then waves, each with a key of its own.
+std::vector<Member> members_of(const Gradients& gradients) {
+  std::vector<Member> members;
+  for (const Gradient& gradient : gradients.list) {
+    members.push_back({gradient.slot, gradient.figures.key});
+  }
+  auto key = static_cast<uint32_t>(gradients.samples.size());
+  for (const Wave& wave : gradients.waves) {
+    for (const int32_t slot : wave) members.push_back({slot, key});
+    ++key;
+  }
+  return members;
+}
+
+/// Borders that `plan`'s buckets draw over the members, if its buckets are runs
+/// of them.
+std::vector<size_t> borders_of(const std::vector<Member>& members, size_t slots,
                                const PlanChoice& plan) {
   std::vector<size_t> bucket_of(slots, 0);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
@@ -86,14 +154,14 @@ std::vector<size_t> borders_of(const Gradients& gradients, size_t slots,
       bucket_of[static_cast<size_t>(slot)] = b + 1;
   }
   const auto bucket_at = [&](size_t i) {
-    return bucket_of[static_cast<size_t>(gradients.list[i].slot)];
+    return bucket_of[static_cast<size_t>(members[i].slot)];
   };
   std::vector<size_t> borders;
-  for (size_t i = 0; i < gradients.list.size(); ++i) {
-    const bool last = i + 1 == gradients.list.size();
-    const bool together =
-        !last && bucket_at(i) != 0 && bucket_at(i + 1) == bucket_at(i) &&
-        gradients.list[i + 1].figures.key == gradients.list[i].figures.key;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const bool last = i + 1 == members.size();
+    const bool together = !last && bucket_at(i) != 0 &&
+                          bucket_at(i + 1) == bucket_at(i) &&
+                          members[i + 1].key == members[i].key;
     if (!together) borders.push_back(i + 1);
   }
   return borders;
@@ -102,13 +170,13 @@ std::vector<size_t> borders_of(const Gradients& gradients, size_t slots,
 /// Local search on borders: one moves, goes or comes; what is not worse stays.
 class BorderTurn : public Turn {
  public:
-  BorderTurn(PlanSearch& search, Gradients gradients)
+  BorderTurn(PlanSearch& search, std::vector<Member> members)
       : Turn(search),
-        gradients_(std::move(gradients)),
+        members_(std::move(members)),
         random_(search.options().seed + search.pricer().evaluations()),
         end_(search.pricer().evaluations() +
              search.options().evaluations / kJointRounds),
-        borders_(borders_of(gradients_, search.pricer().ops().slots.size(),
+        borders_(borders_of(members_, search.pricer().ops().slots.size(),
                             search.best().plan)) {}
 
   Result<bool> propose() override {
@@ -124,7 +192,16 @@ class BorderTurn : public Turn {
   }
 
   void apply(PlanChoice* plan) const override {
-    plan->buckets = buckets_of(gradients_, trial_);
+    plan->buckets.clear();
+    size_t begin = 0;
+    for (const size_t end : trial_) {
+      ChosenBucket bucket;
+      for (size_t i = begin; i < end; ++i) {
+        bucket.slots.push_back(members_[i].slot);
+      }
+      if (bucket.slots.size() > 1) plan->buckets.push_back(std::move(bucket));
+      begin = end;
+    }
   }
 
   Result<PricedPlanPtr> price(PlanChoice plan) override {
@@ -146,10 +223,9 @@ class BorderTurn : public Turn {
   /// One random edit. Nothing when it would be illegal.
   std::vector<size_t> edited_borders() {
     std::vector<size_t> borders = borders_;
-    const size_t count = gradients_.list.size();
+    const size_t count = members_.size();
     const auto must_cut = [&](size_t at) {
-      return gradients_.list[at].figures.key !=
-             gradients_.list[at - 1].figures.key;
+      return members_[at].key != members_[at - 1].key;
     };
     const uint64_t kind = random_() % 3;
     if (kind == 2 || borders.size() < 2) {
@@ -173,7 +249,7 @@ class BorderTurn : public Turn {
     return borders;
   }
 
-  const Gradients gradients_;
+  const std::vector<Member> members_;
   std::mt19937_64 random_;
   const uint64_t end_;
   std::vector<size_t> borders_, trial_;
@@ -192,10 +268,16 @@ class BucketPass : public Pass {
 
   std::unique_ptr<Turn> turn(int index) override {
     if (index == 0) return std::make_unique<ProgramTurn>(search_);
-    if (index > 1 || !search_.has_best()) return nullptr;
+    if (index > 2 || !search_.has_best()) return nullptr;
     Gradients gradients = gradients_of(search_.pricer(), search_.best());
-    if (gradients.list.size() < 2) return nullptr;
-    return std::make_unique<BorderTurn>(search_, std::move(gradients));
+    if (index == 1 && !gradients.waves.empty()) {
+      return std::make_unique<WaveTurn>(search_, std::move(gradients.waves));
+    }
+    std::vector<Member> members = members_of(gradients);
+    if (members.size() < 2 || index == (gradients.waves.empty() ? 2 : 1)) {
+      return nullptr;
+    }
+    return std::make_unique<BorderTurn>(search_, std::move(members));
   }
 };
 

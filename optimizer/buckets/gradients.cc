@@ -4,6 +4,7 @@
 #include "optimizer/buckets/gradients.h"
 
 #include <algorithm>
+#include <map>
 
 #include "data/plan/unit_graph.h"
 
@@ -79,19 +80,23 @@ void add_updates(const PricedPlan& plan, const OpGraph& ops,
   }
 }
 
-/// A gradient and the value that its collective leaves.
-using Found = std::pair<Gradient, InstructionId>;
+/// A collective that may share a bucket, and the value that it leaves.
+struct Found {
+  Gradient gradient;
+  InstructionId value = kNoInstruction;
+  uint32_t unit = 0;
+};
 
-/// Gradients in text order, with their keys; readiness from `times`.
-std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
-                                  const std::vector<UnitTime>& times,
-                                  std::vector<Unit>& samples) {
+/// By ready time, ties in text order, with their keys; readiness from `times`.
+std::vector<Found> find_collectives(const PricedPlan& plan, const OpGraph& ops,
+                                    const std::vector<UnitTime>& times,
+                                    std::vector<Unit>& samples) {
   const UnitOfOp of = unit_of_op(plan.schedule, ops.role.size());
   std::vector<Found> found;
   for (size_t i = 0; i < ops.slots.size(); ++i) {
     const CollectiveSlot& slot = ops.slots[i];
     const uint32_t unit = of.collective[index_of(slot.collective)];
-    if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
+    if (unit == kNone) continue;
     if (!is_bytewise(slot.kind)) continue;  // It shares no bucket.
     Gradient gradient{static_cast<int32_t>(i), {}};
     gradient.figures.bytes = align_up(slot.bytes);
@@ -101,9 +106,28 @@ std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
     }
     gradient.figures.key =
         key_of(plan.schedule.units[unit], slot.type, samples);
-    found.emplace_back(gradient, slot.output);
+    found.push_back({gradient, slot.output, unit});
   }
+  std::stable_sort(
+      found.begin(), found.end(), [](const Found& a, const Found& b) {
+        return a.gradient.figures.ready_ns < b.gradient.figures.ready_ns;
+      });
   return found;
+}
+
+std::vector<Wave> waves_of(const StepGraph& graph,
+                           const std::vector<Found>& found) {
+  std::map<std::pair<uint32_t, uint32_t>, Wave> by_depth;
+  for (const Found& each : found) {
+    if (graph.is_gradient[each.unit]) continue;
+    by_depth[{graph.depth[each.unit], each.gradient.figures.key}].push_back(
+        each.gradient.slot);
+  }
+  std::vector<Wave> waves;
+  for (auto& [place, wave] : by_depth) {
+    if (wave.size() > 1) waves.push_back(std::move(wave));
+  }
+  return waves;
 }
 
 }  // namespace
@@ -113,19 +137,17 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
   const Replay replay = replay_step(plan.priced);
   const auto& times = replay.times.front();
   Gradients gradients;
-  std::vector<Found> found =
-      find_gradients(plan, ops, times, gradients.samples);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) {
-                     return a.first.figures.ready_ns < b.first.figures.ready_ns;
-                   });
+  const std::vector<Found> found =
+      find_collectives(plan, ops, times, gradients.samples);
+  gradients.waves = waves_of(plan.graph, found);
   std::vector<uint32_t> gradient_of_value(ops.role.size(), kNone);
-  for (const auto& [gradient, value] : found) {
-    if (value != kNoInstruction) {
-      gradient_of_value[index_of(value)] =
+  for (const Found& each : found) {
+    if (!plan.graph.is_gradient[each.unit]) continue;
+    if (each.value != kNoInstruction) {
+      gradient_of_value[index_of(each.value)] =
           static_cast<uint32_t>(gradients.list.size());
     }
-    gradients.list.push_back(gradient);
+    gradients.list.push_back(each.gradient);
   }
   for (uint32_t unit = 0; unit < times.size(); ++unit) {
     if (!plan.graph.is_early[unit] ||
@@ -177,6 +199,22 @@ std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
       bucket.slots.push_back(gradients.list[i].slot);
     }
   }
+  return buckets;
+}
+
+std::vector<ChosenBucket> wave_buckets(const Gradients& gradients,
+                                       const PlanChoice& plan) {
+  const auto is_within = [](const ChosenBucket& bucket, const Wave& wave) {
+    return std::ranges::all_of(bucket.slots, [&](int32_t slot) {
+      return std::ranges::find(wave, slot) != wave.end();
+    });
+  };
+  std::vector<ChosenBucket> buckets = plan.buckets;
+  std::erase_if(buckets, [&](const ChosenBucket& bucket) {
+    return std::ranges::none_of(gradients.waves, [&](const Wave& wave) {
+      return is_within(bucket, wave);
+    });
+  });
   return buckets;
 }
 

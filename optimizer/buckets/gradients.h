@@ -1,5 +1,8 @@
 // The collectives that tensor fusion is about: in ready order on a replayed
-// timeline, with their sizes and the updates that wait for them.
+// timeline, with their sizes and the updates that wait for them. Beside
+// gradients, which no other collective waits for, those of earlier waves: a
+// first gradient that the point of a second one depends on (SAM), moments of
+// batch norm, the discriminator's before the generator's.
 #pragma once
 
 #include <vector>
@@ -15,8 +18,13 @@ struct Gradient {
   ReadyGradient figures;
 };
 
+/// Slots of collectives that others wait for, but not for each other, and that
+/// may share a bucket, by ready time; two or more.
+using Wave = std::vector<int32_t>;
+
 struct Gradients {
   std::vector<Gradient> list;   ///< Ascending ready time, ties in text order.
+  std::vector<Wave> waves;      ///< Ascending depth.
   int64_t compute_free_ns = 0;  ///< End of the last early compute unit.
   /// [key] a collective unit of that type, groups, reduction.
   std::vector<Unit> samples;
@@ -36,5 +44,9 @@ std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
 /// The same from the members of each.
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
                                      const std::vector<GradientGroup>& groups);
+
+/// Of the plan's buckets, those within one of these waves.
+std::vector<ChosenBucket> wave_buckets(const Gradients& gradients,
+                                       const PlanChoice& plan);
 
 }  // namespace reprise

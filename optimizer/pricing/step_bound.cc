@@ -1,8 +1,8 @@
 // The bound relaxes a plan's step in three ways and takes the largest.
 //
-// - Gradients unbucketed, each at the best rate that any bucket gets: an
-//   ordering problem whose set bound (order_bounds.h) holds for all buckets and
-//   orders.
+// - Collectives that may share a bucket unbucketed, each at the best rate that
+//   any bucket gets: an ordering problem whose set bound (order_bounds.h) holds
+//   for all buckets and orders.
 // - A link with burst credit: the same at the sustained rate, less one credit.
 // - Mutual slow-down: what overlaps is paid for, by the share of both streams
 //   that can overlap at all (contention_bound).
@@ -40,6 +40,43 @@ double best_rate(const CollectivePrice& price, double most, Rate rate) {
   return best;
 }
 
+bool is_alike(const CollectiveSpec& a, const CollectiveSpec& b) {
+  return a.kind == b.kind && a.reduction == b.reduction && a.type == b.type &&
+         a.groups == b.groups;
+}
+
+/// Which collectives may share a bucket with another: bytewise ones for which
+/// one alike neither waits for them nor they for it.
+std::vector<bool> may_share(const PricedPlan& plan) {
+  using Bits = std::vector<bool>;
+  const size_t units = plan.schedule.units.size();
+  std::vector<uint32_t> collectives;
+  std::vector<bool> shares(units);
+  std::vector<Bits> waits_for(units);     ///< [unit][place in collectives]
+  for (uint32_t u = 0; u < units; ++u) {  // They stand in a topological order.
+    Bits& mine = waits_for[u];
+    mine.resize(collectives.size());
+    for (const uint32_t before : plan.graph.before[u]) {
+      const Bits& others = waits_for[before];
+      for (size_t c = 0; c < others.size(); ++c) {
+        if (others[c]) mine[c] = true;
+      }
+    }
+    const Unit& unit = plan.schedule.units[u];
+    if (unit.kind != UnitKind::kCollective) continue;
+    for (size_t c = 0; c < collectives.size(); ++c) {
+      const Unit& other = plan.schedule.units[collectives[c]];
+      if (mine[c] || !is_bytewise(unit.collective.kind) ||
+          !is_alike(unit.collective, other.collective))
+        continue;
+      shares[u] = shares[collectives[c]] = true;
+    }
+    mine.push_back(true);
+    collectives.push_back(u);
+  }
+  return shares;
+}
+
 struct RelaxedDurations {
   std::vector<double> at_floor, sustained;
   bool all_gradients = true;
@@ -53,6 +90,7 @@ RelaxedDurations relax(const PricedPlan& single, const CostModel& costs) {
     if (unit.kind != UnitKind::kCollective) continue;
     total += static_cast<double>(align_up(unit.collective.bytes));
   }
+  const std::vector<bool> shares = may_share(single);
   for (size_t u = 0; u < single.schedule.units.size(); ++u) {
     const Unit& unit = single.schedule.units[u];
     if (unit.kind != UnitKind::kCollective) continue;
@@ -62,7 +100,7 @@ RelaxedDurations relax(const PricedPlan& single, const CostModel& costs) {
     const CollectivePrice* price = costs.find_collective(unit);
     const auto bytes = static_cast<double>(unit.collective.bytes);
     if (price == nullptr || bytes <= 0) continue;
-    if (!single.graph.is_gradient[u]) {
+    if (!single.graph.is_gradient[u] && !shares[u]) {
       durations.at_floor[u] = price->floor_ns(bytes);
       durations.sustained[u] = price->price_ns(bytes);
       continue;

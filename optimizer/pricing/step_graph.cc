@@ -16,7 +16,8 @@ StepGraph step_graph(const Schedule& schedule) {
                   .before = std::vector<std::vector<uint32_t>>(count),
                   .after = std::vector<std::vector<uint32_t>>(count),
                   .is_early = std::vector<bool>(count),
-                  .is_gradient = std::vector<bool>(count)};
+                  .is_gradient = std::vector<bool>(count),
+                  .depth = std::vector<uint32_t>(count)};
   for (const Dependency& dependency : schedule.dependencies) {
     if (dependency.steps > 0) continue;
     graph.before[index_of(dependency.after)].push_back(
@@ -32,6 +33,14 @@ StepGraph step_graph(const Schedule& schedule) {
     }
     graph.is_early[u] = is_collective || reaches_collective[u];
     graph.is_gradient[u] = is_collective && !reaches_collective[u];
+  }
+  for (size_t u = 0; u < count; ++u) {
+    for (const uint32_t before : graph.before[u]) {
+      const bool is_collective =
+          schedule.units[before].kind == UnitKind::kCollective;
+      graph.depth[u] = std::max(graph.depth[u],
+                                graph.depth[before] + (is_collective ? 1 : 0));
+    }
   }
   return graph;
 }

@@ -22,8 +22,12 @@ struct StepGraph {
   /// backward. The rest, the optimizer's updates, is late.
   std::vector<bool> is_early;
   /// [unit] A collective that no other collective waits for: what buckets are
-  /// made of.
+  /// made of first. Any of them may share one.
   std::vector<bool> is_gradient;
+  /// [unit] Most collectives, one waiting for the other, that it waits for. Of
+  /// those that others wait for, the ones of one depth may share a bucket:
+  /// whatever other buckets join within their depths, none waits for another.
+  std::vector<uint32_t> depth;
 };
 StepGraph step_graph(const Schedule& schedule);
 
