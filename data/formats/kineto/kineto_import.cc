@@ -82,8 +82,8 @@ void KinetoImport::add_complete(const ChromeEvent& source) {
   if (category == KinetoCategory::kPythonFunction && !kept_.python_functions) {
     return ignore(Ignored::kPythonFunction);
   }
-  if (category == KinetoCategory::kMtia) {
-    ++mtia_events_;
+  if (category == KinetoCategory::kMtia || is_ascend(source)) {
+    ++foreign_events_;
     return;
   }
   Event event;
@@ -303,6 +303,8 @@ void KinetoImport::note_process_name(const ChromeEvent& row) {
     const std::string name = json_unescaped(arguments.value());
     if (name.starts_with("rank ") && named_ranks_.size() < kMostProcesses)
       named_ranks_.insert(name);
+    // Of torch_npu's trace_view.json, whose device work has no category.
+    if (name == "Ascend Hardware") ascend_process_ = row.process;
   }
 }
 
@@ -410,11 +412,14 @@ void KinetoImport::finish_report() {
          "collectives meet by operation, size, type, group size and order"] +=
         addressed_groups_;
   }
-  if (mtia_events_ > 0) {
-    report_.dropped["event of an MTIA accelerator"] += mtia_events_;
+  if (foreign_events_ > 0) {
+    const char* const device =
+        ascend_process_.empty() ? "an MTIA accelerator" : "an Ascend NPU";
+    report_.dropped[fmt::format("event of {}", device)] += foreign_events_;
     report_.missing.push_back(
-        "The work of an MTIA accelerator is not understood: only the host's "
-        "operators and annotations were read.");
+        fmt::format("The work of {} is not understood: only the host's "
+                    "operators and annotations were read.",
+                    device));
   } else if (device_events_ == 0 && report_.events > 0) {
     report_.missing.push_back(
         "No device work (kernels, copies, memory sets) is recorded: only the "
@@ -423,7 +428,8 @@ void KinetoImport::finish_report() {
 }
 
 std::string KinetoImport::platform() const {
-  if (mtia_events_ > 0 && device_events_ == 0) return "mtia";
+  if (foreign_events_ > 0 && device_events_ == 0)
+    return ascend_process_.empty() ? "mtia" : "ascend";
   if (hip_) return "rocm";
   return device_events_ > 0 || cuda_ ? "cuda" : "cpu";
 }

@@ -68,6 +68,10 @@ class KinetoImport {
   void note_host_op(const ChromeEvent& event);
   void note_operator_process(std::string_view process);
   void note_process_name(const ChromeEvent& row);
+  bool is_ascend(const ChromeEvent& event) const {
+    return event.category.empty() && !ascend_process_.empty() &&
+           event.process == ascend_process_;
+  }
 
   std::string dialect(bool bare_array) const;
   std::string platform() const;
@@ -85,8 +89,10 @@ class KinetoImport {
   std::unordered_set<int32_t> steps_;
   std::vector<StepRange> step_ranges_;  ///< That count without those.
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
-  int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
-  int64_t nameless_ = 0;  ///< Collectives of no communicator or group.
+  int64_t device_events_ = 0, addressed_groups_ = 0;
+  int64_t foreign_events_ = 0;  ///< Of devices that are not understood.
+  std::string ascend_process_;  ///< As in the file.
+  int64_t nameless_ = 0;        ///< Collectives of no communicator or group.
   /// Of operators; of rows that are called "rank N".
   std::set<std::string, std::less<>> operator_processes_, named_ranks_;
   std::string last_process_;

@@ -506,6 +506,21 @@ TEST(Kineto, AnMtiaTraceKeepsItsHostSideAndSaysSo) {
   EXPECT_EQ(file.report.events, 1);
 }
 
+// torch_npu's trace_view.json: what its device did stands under a process of
+// that name, without categories.
+TEST(Kineto, AnAscendTraceKeepsItsHostSideAndSaysSo) {
+  const Imported file = import_text(R"json([
+  {"name": "process_name", "pid": 9, "tid": 0, "ph": "M", "args": {"name": "Ascend Hardware"}},
+  {"name": "MatMulV2", "pid": 9, "tid": 2, "ts": "1712000000000001.120", "dur": 12.5, "args": {"Task Type": "AI_CORE", "connection_id": 3}, "ph": "X"},
+  {"name": "aten::linear", "pid": 7, "tid": 1, "ts": "1712000000000000.120", "dur": 5, "ph": "X", "cat": "cpu_op", "args": {}}
+])json");
+  EXPECT_EQ(file.report.dropped.at("event of an Ascend NPU"), 1);
+  ASSERT_EQ(file.report.missing.size(), 1U);
+  EXPECT_NE(file.report.missing[0].find("Ascend NPU is not understood"),
+            std::string::npos);
+  EXPECT_EQ(file.report.events, 1);
+}
+
 TEST(Kineto, OtherChromeJsonIsReadAsFarAsItsEventsAreComplete) {
   const Imported file = import_text(R"json([
 {"name": "Task", "cat": "toplevel", "ph": "X", "ts": 5, "dur": 7, "pid": "browser", "tid": "main"},
