@@ -176,7 +176,8 @@ class CallRepair {
   void count_unknown() {
     int64_t unknown = 0;
     for (const CollectiveCall& call : result_.calls) {
-      unknown += call.kind == CollectiveKind::kUnknown && call.unit < 0;
+      unknown += call.kind == CollectiveKind::kUnknown && call.unit < 0 &&
+                 call.exchange < 0;
     }
     if (unknown == 0) return;
     result_.notes.push_back(

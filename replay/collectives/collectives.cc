@@ -23,8 +23,10 @@ class Matcher {
 
   CollectiveMatching match() {
     result_.notes = std::move(found_.notes);
+    const std::vector<bool> matched = match_messages();
     std::map<CollectiveChannel, CallLists> channels;
     for (uint32_t i = 0; i < calls_.size(); ++i) {
+      if (matched[i]) continue;
       channels[channel_of(calls_[i], found_)][calls_[i].rank].push_back(i);
     }
     for (const auto& [channel, lists] : channels) {
@@ -43,6 +45,38 @@ class Matcher {
   }
 
  private:
+  // Kernels of messages with several peers, and all of their communicator; the
+  // calls that it has settled, also those that nothing matches.
+  std::vector<bool> match_messages() {
+    std::vector<bool> settled(calls_.size(), false);
+    std::map<int32_t, std::vector<uint32_t>> batches;  // By communicator.
+    for (uint32_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i].batched) batches[calls_[i].communicator].push_back(i);
+    }
+    for (const auto& [communicator, list] : batches) {
+      const auto found = match_exchanges(list, found_);
+      if (!found) continue;
+      ++channels_;
+      const CollectiveChannel whole{
+          .device = true, .batched = true, .communicator = communicator};
+      for (const MessageExchange& one : found->exchanges) {
+        CollectiveChannel channel = whole;
+        channel.pair = one.ranks.size() == 2;
+        channel.from = one.ranks.front();
+        channel.to = one.ranks.back();
+        channel.group_size = static_cast<int64_t>(one.ranks.size());
+        emit(channel, one.members, &one.ranks);
+      }
+      CallLists lists;
+      for (const uint32_t i : list) {
+        lists[calls_[i].rank].push_back(i);
+        settled[i] = true;
+      }
+      if (found->unmatched > 0) note_unmatched(whole, lists, found->unmatched);
+    }
+    return settled;
+  }
+
   std::string communicator_of(const CollectiveChannel& channel) const {
     if (channel.communicator < 0) return {};
     constexpr size_t kLongestName = 256;
@@ -50,8 +84,10 @@ class Matcher {
         .substr(0, kLongestName);
   }
 
+  // `group`: the ranks, of messages that more than two exchange.
   void emit(const CollectiveChannel& channel,
-            const std::vector<uint32_t>& members) {
+            const std::vector<uint32_t>& members,
+            const RankGroup* group = nullptr) {
     MatchedCollective collective{.kind = channel.pair ? K::kSend : K::kUnknown,
                                  .communicator = communicator_of(channel),
                                  .group = {},
@@ -75,11 +111,13 @@ class Matcher {
     }
     sizes_differ_ +=
         facts_of(collective.kind).has_one_size && least < collective.bytes;
-    assumed_ += !channel.trainer && !channel.named() && members.size() > 1;
+    assumed_ += !channel.trainer && !channel.named() && group == nullptr &&
+                members.size() > 1;
+    if (group != nullptr && !channel.pair) collective.kind = K::kUnknown;
     // A permutation of two is a message each way.
     collective.both_ways |= collective.kind == K::kPermute &&
                             members.size() == 2 && !channel.trainer;
-    set_group(channel, collective);
+    set_group(channel, group, collective);
     if (channel.pair) collective.sender = sender_of(channel, members);
     if (!channel.pair) collective.exchange = exchange_of(members);
     for (const uint32_t i : members) {
@@ -103,7 +141,7 @@ class Matcher {
   }
 
   int32_t exchange_of(const std::vector<uint32_t>& members) {
-    if (calls_[members.front()].exchange < 0) return -1;
+    if (members.size() < 2 || !calls_[members.front()].batched) return -1;
     std::vector<RankGroup> senders = senders_of(members, found_);
     if (senders.empty()) return -1;
     const auto number = static_cast<int32_t>(exchange_numbers_.size());
@@ -112,7 +150,7 @@ class Matcher {
     return at->second;
   }
 
-  void set_group(const CollectiveChannel& channel,
+  void set_group(const CollectiveChannel& channel, const RankGroup* group,
                  MatchedCollective& collective) {
     std::vector<uint32_t> here;
     for (const CollectiveMember& member : collective.members) {
@@ -125,6 +163,8 @@ class Matcher {
       if (channel.from != channel.to) {
         collective.group.push_back(std::max(channel.from, channel.to));
       }
+    } else if (group != nullptr) {
+      collective.group = *group;
     } else if (channel.group >= 0 && group_ranks_ < kMostRanks) {
       collective.group = found_.groups[static_cast<size_t>(channel.group)];
       group_ranks_ += collective.group.size();

@@ -3,13 +3,14 @@
 //
 // Model. A member is a kCollective event (on a device stream where there is
 // one, else on a host thread). Calls of one communicator are matched by their
-// recorded sequence, else by order, as messages of two ranks always are;
-// without a communicator, by (operation, group size, bytes, order). Where ranks
-// recorded different numbers of calls (sampled or cut traces), or of different
-// steps, order says nothing: only recorded sequences, steps that agree and
-// calls that are one of a kind are matched, the rest is counted. A collective's
-// transfer begins when its last member arrives; a member that came earlier
-// waited (NCCL kernels spin).
+// recorded sequence, else by order, as messages of two ranks always are
+// (kernels that hold several messages meet where these do); without a
+// communicator, by (operation, group size, bytes, order). Where ranks recorded
+// different numbers of calls (sampled or cut traces), or of different steps,
+// order says nothing: only recorded sequences, steps that agree and calls that
+// are one of a kind are matched, the rest is counted. A collective's transfer
+// begins when its last member arrives; a member that came earlier waited (NCCL
+// kernels spin).
 #pragma once
 
 #include <cstdint>

@@ -150,6 +150,19 @@ class StepSweep {
 
 }  // namespace
 
+uint32_t last_awaited(const TimedGraph& graph, uint32_t node, uint32_t last,
+                      const std::vector<int64_t>& start_ns) {
+  if (graph.partners.empty()) return last;
+  const std::span partners = graph.partners_of(node);
+  if (partners.empty()) return last;
+  uint32_t awaited = node;
+  for (const TimedGraph::Partner& partner : partners) {
+    if (start_ns[partner.awaited] > start_ns[awaited])
+      awaited = partner.awaited;
+  }
+  return awaited;
+}
+
 GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap,
                           GraphTimes times) {
   const uint32_t count = static_cast<uint32_t>(graph.size());
@@ -167,15 +180,17 @@ GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap,
       continue;
     }
     const uint32_t end = node + meets;
-    int64_t arrival_ns = -kEndOfTime;
+    uint32_t last = node;
     for (uint32_t at = node; at < end; ++at) {
       const int64_t start_ns = ready_time(graph, times, at) + gap[at];
       times.start_ns[at] = std::min(start_ns, kEndOfTime);
-      arrival_ns = std::max(arrival_ns, times.start_ns[at]);
+      if (times.start_ns[at] > times.start_ns[last]) last = at;
     }
     for (; node < end; ++node) {
       const int64_t from_ns =
-          graph.waits[node] != 0 ? arrival_ns : times.start_ns[node];
+          graph.waits[node] != 0
+              ? times.start_ns[last_awaited(graph, node, last, times.start_ns)]
+              : times.start_ns[node];
       times.end_ns[node] = std::min(from_ns + graph.duration[node], kEndOfTime);
     }
   }

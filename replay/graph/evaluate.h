@@ -30,6 +30,11 @@ struct GraphTimes {
 /// Times stop here, whatever a what-if makes of damaged durations.
 constexpr int64_t kEndOfTime = 4'000'000'000'000'000'000;
 
+/// Of whom a member of a meeting waits for, itself included, the one that
+/// begins last. `last`: of all members; `start_ns`: [node].
+uint32_t last_awaited(const TimedGraph& graph, uint32_t node, uint32_t last,
+                      const std::vector<int64_t>& start_ns);
+
 /// Requires: no limited resource. `room`: times of a trace's graph, no longer
 /// needed, whose memory is used again. Cost: O(nodes + edges).
 GraphTimes evaluate(const TimedGraph& graph, GraphTimes room = {});

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -144,8 +145,24 @@ struct TimedGraph {
   /// others; 1 for every other node.
   NarrowColumn<uint32_t, uint8_t> meeting;
   /// [node] Whether it ends no earlier than the meeting's last arrival plus its
-  /// duration (a broadcast's root may leave before others come).
+  /// duration (a broadcast's root may leave before others come); of one that
+  /// has partners, than theirs and its own.
   std::vector<uint8_t> waits;
+  /// A node, and another of its meeting that it waits for; sorted. Of members
+  /// that wait for some of the others alone (kernels of several messages).
+  struct Partner {
+    uint32_t node = 0, awaited = 0;
+    auto operator<=>(const Partner&) const = default;
+  };
+  std::vector<Partner> partners;
+  std::span<const Partner> partners_of(uint32_t node) const {
+    const auto from = std::lower_bound(partners.begin(), partners.end(),
+                                       Partner{.node = node});
+    const auto to = std::find_if(
+        from, partners.end(),
+        [&](const Partner& partner) { return partner.node != node; });
+    return {from, to};
+  }
   /// A tick is 2^-tick_bits ns: 0 of recorded times, 10 of prices.
   int tick_bits = 0;
 

@@ -5,8 +5,9 @@
 // call that waits for the device (a synchronization, a blocking copy) is the
 // stretch after its wait: what it waited is an edge, recomputed by every
 // replay. The members of a matched collective meet: they stand side by side,
-// and a member's transfer begins when all of them have arrived. Where nothing
-// has times, a send waits for nobody, and its receive for it.
+// and a member's transfer begins when all of them have arrived, of kernels with
+// several messages when these messages' other ends have. Where nothing has
+// times, a send waits for nobody, and its receive for it.
 //
 // Time between ops on a host thread is the next node's gap. Within an
 // annotation (a phase, a module, an optimizer's step) it is that range's own

@@ -362,6 +362,9 @@ std::vector<DraftEdge> messages(const GraphDraft& draft,
 struct Meetings {
   NarrowColumn<int32_t, int16_t> of_node;
   std::vector<std::vector<uint32_t>> members;  ///< [meeting], ascending.
+  /// As TimedGraph::partners, of messages in either direction; of a meeting
+  /// that has any, every member has.
+  std::vector<TimedGraph::Partner> partners;
 };
 /// Members of matched collectives that are in the graph, two ranks at least.
 Meetings find_meetings(const GraphDraft& draft, const LooseGraph& loose);

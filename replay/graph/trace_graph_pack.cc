@@ -1,7 +1,9 @@
 // The last steps of building a graph: who meets whom, recorded times turned
 // into durations and gaps, and everything packed in topological order.
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "data/collective/collective.h"
 #include "replay/graph/trace_graph_draft.h"
@@ -13,21 +15,54 @@ namespace {
 // Clocks that are known no better than this tell nothing about waiting.
 constexpr int64_t kWorstResidual = 1'000'000;
 
+// The node of a member, or kNoNode.
+uint32_t node_of(const GraphDraft& draft, const LooseGraph& loose,
+                 const CollectiveMember& member) {
+  const auto& of_event = draft.matching.of_event;
+  const auto at =
+      std::lower_bound(of_event.begin(), of_event.end(),
+                       CollectiveMatching::EventPlace{member.event, 0});
+  return loose.member_node[static_cast<size_t>(at - of_event.begin())];
+}
+
 // The members of a collective that are here, one a rank, by number.
 std::vector<uint32_t> members_here(const GraphDraft& draft,
                                    const LooseGraph& loose,
                                    const MatchedCollective& collective) {
-  const auto& of_event = draft.matching.of_event;
   std::vector<uint32_t> members;
   for (const CollectiveMember& member : collective.members) {
-    const auto at =
-        std::lower_bound(of_event.begin(), of_event.end(),
-                         CollectiveMatching::EventPlace{member.event, 0});
-    const uint32_t node =
-        loose.member_node[static_cast<size_t>(at - of_event.begin())];
+    const uint32_t node = node_of(draft, loose, member);
     if (node != kNoNode) members.push_back(node);
   }
   return members;
+}
+
+// Of an exchange: who sends to whom, both ways. Members whose other ends are
+// not here stand alone.
+std::vector<TimedGraph::Partner> partners_here(
+    const GraphDraft& draft, const LooseGraph& loose,
+    const MatchedCollective& collective) {
+  std::vector<TimedGraph::Partner> partners;
+  if (collective.exchange < 0) return partners;
+  const std::vector<RankGroup>& senders =
+      draft.matching.exchanges[static_cast<size_t>(collective.exchange)];
+  std::map<uint32_t, uint32_t> node_of_rank;
+  for (const CollectiveMember& member : collective.members)
+    node_of_rank[member.rank] = node_of(draft, loose, member);
+  for (size_t i = 0; i < senders.size(); ++i) {
+    const uint32_t to = node_of_rank[collective.members[i].rank];
+    for (const uint32_t rank : senders[i]) {
+      const auto from = node_of_rank.find(rank);
+      if (from == node_of_rank.end() || from->second == kNoNode ||
+          to == kNoNode || from->second == to)
+        continue;
+      partners.push_back({to, from->second});
+      partners.push_back({from->second, to});
+    }
+  }
+  std::sort(partners.begin(), partners.end());
+  partners.erase(std::unique(partners.begin(), partners.end()), partners.end());
+  return partners;
 }
 
 // Without times, nothing says that a send waited for its receiver.
@@ -126,9 +161,11 @@ class Packer {
     graph_.waits.assign(places_.size(), 0);
     for (const std::vector<uint32_t>& members : meetings_.members) {
       for (const uint32_t node : members) {
-        graph_.waits[places_[node]] = wait_for_others(node, members) ? 1 : 0;
+        const std::vector<uint32_t> awaited = awaited_by(node, members);
+        graph_.waits[places_[node]] = wait_for_others(node, awaited) ? 1 : 0;
       }
     }
+    std::sort(graph_.partners.begin(), graph_.partners.end());
   }
 
   void add_ranks() {
@@ -154,31 +191,57 @@ class Packer {
     }
   }
 
-  // Takes the wait out of a member's duration, if it waited to the end.
-  bool wait_for_others(uint32_t node, const std::vector<uint32_t>& members) {
-    const uint32_t rank = loose_.place_of_rank(node);
-    if (!draft_.ranks[rank].timed) return true;
-    const auto residual_ns = [&](uint32_t place) {
-      return within(draft_.trace.ranks[place].clock_residual_ns,
-                    kWorstResidual);
-    };
-    const uint32_t last = *std::max_element(
-        members.begin(), members.end(), [&](uint32_t a, uint32_t b) {
-          return loose_.start_ns[a] < loose_.start_ns[b];
-        });
-    int64_t arrival_ns = loose_.start_ns[node], tolerance_ns = kClockTolerance;
-    if (loose_.start_ns[last] > arrival_ns) {
-      arrival_ns = loose_.start_ns[last];
-      tolerance_ns +=
-          residual_ns(rank) + residual_ns(loose_.place_of_rank(last));
+  // All that a member waits for; of a kernel's messages only the ends of those
+  // that came while it ran: what it sends may be buffered.
+  std::vector<uint32_t> awaited_by(uint32_t node,
+                                   const std::vector<uint32_t>& members) {
+    auto partner =
+        std::lower_bound(meetings_.partners.begin(), meetings_.partners.end(),
+                         TimedGraph::Partner{.node = node});
+    if (partner == meetings_.partners.end() || partner->node != node)
+      return members;
+    std::vector<uint32_t> awaited;
+    for (; partner != meetings_.partners.end() && partner->node == node;
+         ++partner) {
+      if (!waits_for(node, partner->awaited)) continue;
+      awaited.push_back(partner->awaited);
+      graph_.partners.push_back({places_[node], places_[partner->awaited]});
     }
-    const int64_t end_ns = loose_.end_ns(node);
-    if (end_ns < arrival_ns - tolerance_ns) {
+    return awaited;
+  }
+
+  bool is_timed(uint32_t node) const {
+    return draft_.ranks[loose_.place_of_rank(node)].timed;
+  }
+
+  // Whether a member ends, as far as clocks tell, no earlier than another of
+  // its meeting begins.
+  bool waits_for(uint32_t node, uint32_t other) const {
+    if (!is_timed(node)) return true;
+    int64_t tolerance_ns = kClockTolerance;
+    if (loose_.start_ns[other] > loose_.start_ns[node]) {
+      for (const uint32_t of : {node, other}) {
+        const RankInfo& rank = draft_.trace.ranks[loose_.place_of_rank(of)];
+        tolerance_ns += within(rank.clock_residual_ns, kWorstResidual);
+      }
+    }
+    return loose_.end_ns(node) >= loose_.start_ns[other] - tolerance_ns;
+  }
+
+  // Takes the wait out of a member's duration, if it waited to the end.
+  bool wait_for_others(uint32_t node, const std::vector<uint32_t>& awaited) {
+    if (!is_timed(node)) return true;
+    uint32_t last = node;
+    for (const uint32_t other : awaited) {
+      if (loose_.start_ns[other] > loose_.start_ns[last]) last = other;
+    }
+    if (awaited.empty() || !waits_for(node, last)) {
       ++draft_.tally.early_leavers;
       return false;
     }
-    graph_.duration[places_[node]] =
-        within(std::max<int64_t>(0, end_ns - arrival_ns), kLongest);
+    graph_.duration[places_[node]] = within(
+        std::max<int64_t>(0, loose_.end_ns(node) - loose_.start_ns[last]),
+        kLongest);
     return true;
   }
 
@@ -296,13 +359,25 @@ Meetings find_meetings(const GraphDraft& draft, const LooseGraph& loose) {
     const bool taken =
         std::any_of(members.begin(), members.end(),
                     [&](uint32_t node) { return meetings.of_node[node] >= 0; });
+    const std::vector<TimedGraph::Partner> partners =
+        partners_here(draft, loose, collective);
+    if (collective.exchange >= 0) {
+      std::erase_if(members, [&](uint32_t node) {
+        return std::none_of(
+            partners.begin(), partners.end(),
+            [&](const TimedGraph::Partner& one) { return one.node == node; });
+      });
+    }
     if (members.size() < 2 || taken) continue;
     std::sort(members.begin(), members.end());
+    meetings.partners.insert(meetings.partners.end(), partners.begin(),
+                             partners.end());
     for (const uint32_t node : members) {
       meetings.of_node[node] = static_cast<int32_t>(meetings.members.size());
     }
     meetings.members.push_back(std::move(members));
   }
+  std::sort(meetings.partners.begin(), meetings.partners.end());
   return meetings;
 }
 

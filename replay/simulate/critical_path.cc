@@ -83,7 +83,7 @@ class PathWalk {
       }
       if (times_.start_ns[at] > times_.start_ns[last]) last = at;
     }
-    return last;
+    return last_awaited(graph_, node, last, times_.start_ns);
   }
 
   Cause cause_of(uint32_t node) const {

@@ -21,6 +21,61 @@ int64_t rounded_up(int64_t ticks, int tick_bits) {
 using ReadyNodes = std::priority_queue<uint32_t, std::vector<uint32_t>,
                                        std::greater<uint32_t>>;
 
+// When the last member of a meeting comes.
+int64_t arrival_ns(const TimedGraph& graph, uint32_t leader,
+                   const std::vector<int64_t>& start_ns) {
+  int64_t latest_ns = -kEndOfTime;
+  for (uint32_t at = leader; at < leader + graph.meeting[leader]; ++at)
+    latest_ns = std::max(latest_ns, start_ns[at]);
+  return latest_ns;
+}
+
+// Who of a meeting has come.
+class Arrivals {
+ public:
+  explicit Arrivals(const TimedGraph& graph)
+      : graph_(graph), absent_(graph.meeting.values()) {
+    for (const TimedGraph::Partner& one : graph.partners) {
+      absent_[one.node] =
+          static_cast<uint32_t>(1 + graph.partners_of(one.node).size());
+    }
+  }
+
+  // One more has; whether all have now.
+  bool are_all(uint32_t leader) { return --absent_[leader] == 0; }
+
+  // Whether members wait for some of the others each.
+  bool are_apart(uint32_t leader) const {
+    if (graph_.partners.empty()) return false;
+    const auto partner =
+        std::lower_bound(graph_.partners.begin(), graph_.partners.end(),
+                         TimedGraph::Partner{.node = leader});
+    return partner != graph_.partners.end() &&
+           partner->node < leader + graph_.meeting[leader];
+  }
+
+  // `node` has come: the members that waited for it last.
+  std::vector<uint32_t> released_by(uint32_t node, uint32_t leader) {
+    std::vector<uint32_t> released;
+    for (uint32_t at = leader; at < leader + graph_.meeting[leader]; ++at) {
+      const std::span partners = graph_.partners_of(at);
+      const auto is_node = [&](const TimedGraph::Partner& partner) {
+        return partner.awaited == node;
+      };
+      const bool awaits =
+          at == node || std::any_of(partners.begin(), partners.end(), is_node);
+      if (!partners.empty() && awaits && --absent_[at] == 0)
+        released.push_back(at);
+    }
+    return released;
+  }
+
+ private:
+  const TimedGraph& graph_;
+  // [first of a meeting, or node that has partners] Not yet arrived.
+  std::vector<uint32_t> absent_;
+};
+
 class Decision {
  public:
   explicit Decision(const TimedGraph& graph)
@@ -28,6 +83,7 @@ class Decision {
         rules_(graph.rules ? &*graph.rules : nullptr),
         ranks_(graph.ranks.size()),
         tasks_(graph),
+        arrivals_(graph),
         running_(graph.capacity.size()),
         waiting_(graph.capacity.size()) {
     if (rules_ != nullptr) {
@@ -39,7 +95,6 @@ class Decision {
     times_.begun_ns.resize(count);
     times_.cause.assign(count, GraphTimes::kNoEdge);
     find_successors();
-    absent_ = graph_.meeting.values();
   }
 
   GraphTimes run() {
@@ -183,7 +238,14 @@ class Decision {
     if (!meets) run(node, 1, graph_.duration[node], at_ns);
     if (any_from_start_) tell(node, true, at_ns);
     const uint32_t leader = leader_of(node);
-    if (--absent_[leader] == 0 && (meets || graph_.meeting[leader] > 1)) {
+    if (arrivals_.are_apart(leader)) {
+      for (const uint32_t at : arrivals_.released_by(node, leader)) {
+        run(at, 1, graph_.duration[at],
+            times_.start_ns[last_awaited(graph_, at, at, times_.start_ns)]);
+      }
+      return;
+    }
+    if (arrivals_.are_all(leader) && (meets || graph_.meeting[leader] > 1)) {
       gather(leader, node, at_ns);
     }
   }
@@ -193,7 +255,7 @@ class Decision {
   // with its noise.
   void gather(uint32_t leader, uint32_t last, int64_t at_ns) {
     if (rules_ == nullptr) {
-      begin_transfers(leader, arrival_ns(leader));
+      begin_transfers(leader, arrival_ns(graph_, leader, times_.start_ns));
       return;
     }
     const uint32_t cause = times_.cause[last];
@@ -215,14 +277,6 @@ class Decision {
       return;
     }
     tasks_.wait(leader, TaskPhase::kGather, start_ns);
-  }
-
-  int64_t arrival_ns(uint32_t leader) const {
-    int64_t latest_ns = -kEndOfTime;
-    for (uint32_t at = leader; at < leader + graph_.meeting[leader]; ++at) {
-      latest_ns = std::max(latest_ns, times_.start_ns[at]);
-    }
-    return latest_ns;
   }
 
   // Members that take equally long run as one.
@@ -312,10 +366,10 @@ class Decision {
   std::vector<Successor> successors_;
   bool any_from_start_ = false;
   std::vector<uint32_t> missing_;  // [node] edges not heard of.
-  std::vector<uint32_t> absent_;   // [first of a meeting] not yet arrived.
   std::vector<RankState> ranks_;
   std::vector<LinkCredit> credits_;  // [rank]
   RunningTasks tasks_;
+  Arrivals arrivals_;
   std::vector<uint32_t> running_;    // [resource]
   std::vector<ReadyNodes> waiting_;  // [resource]
   uint32_t ended_ = 0;

@@ -169,6 +169,42 @@ TEST(CoalescedCalls, BatchesThatDoNotAnswerEachOtherAreNoExchange) {
   EXPECT_TRUE(found.exchanges.empty());
 }
 
+// The first micro-batches of three stages, which receive the next one in the
+// kernel that sends the last: rank 1's second holds messages with both others.
+std::string line_of_three() {
+  return sends(0, 0, 1) + kernel(0, 10, 100, 120) + sends(0, 20, 1) +
+         kernel(0, 30, 130, 210) + receives(1, 0, 0) + kernel(1, 10, 90, 120) +
+         sends(1, 20, 2) + receives(1, 30, 0) + kernel(1, 40, 140, 310) +
+         sends(1, 50, 2) + kernel(1, 60, 320, 410) + receives(2, 0, 1) +
+         kernel(2, 10, 300, 310) + receives(2, 20, 1) + kernel(2, 30, 400, 410);
+}
+
+TEST(CoalescedCalls, KernelsMeetAlongTheirMessages) {
+  EXPECT_EQ(summary(line_of_three()),
+            "send 100 from 0: 0@100 1@90\n"
+            " 100 from -1: 0@130 1@140 2@300\n"
+            "send 100 from 1: 1@320 2@400\n");
+  const CollectiveMatching found =
+      match_collectives(collective_trace(line_of_three()));
+  EXPECT_EQ(found.exchanges,
+            (std::vector<std::vector<RankGroup>>{{{}, {0}, {1}}}));
+  EXPECT_EQ(found.collectives[1].group_size, 3);
+  EXPECT_TRUE(found.notes.empty()) << found.notes.front();
+}
+
+// A recording without rank 2 says who is missing, one that lacks a kernel says
+// nothing of the order of the rest.
+TEST(CoalescedCalls, KernelsThatLackAnEndAreSaid) {
+  std::string text = line_of_three();
+  const CollectiveMatching two =
+      match_collectives(collective_trace(text.substr(0, text.find("\n2 "))));
+  ASSERT_EQ(two.collectives.size(), 3U);
+  EXPECT_EQ(two.collectives[1].members.size(), 2U);
+  EXPECT_EQ(two.collectives[1].missing, (std::vector<uint32_t>{2}));
+  text += sends(2, 40, 0) + kernel(2, 50, 500, 510);
+  EXPECT_TRUE(match_collectives(collective_trace(text)).exchanges.empty());
+}
+
 // What torch.distributed._coalescing_manager gathers is one kernel's.
 TEST(CoalescedCalls, CoalescedGathersAreOneKernels) {
   std::string text;

@@ -24,6 +24,7 @@ class TextReader {
         if (name.starts_with(message)) name[9] = ' ';
       }
       event.kind = kind == "collective" ? EventKind::kCollective
+                   : kind == "compute"  ? EventKind::kCompute
                    : kind == "host"     ? EventKind::kHostOp
                    : kind == "range"    ? EventKind::kAnnotation
                                         : EventKind::kRuntime;
