@@ -251,11 +251,10 @@ void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
           : nullptr;
   const FindingInput::Words& words =
       between_layers ? *between_layers : kWords[reason].action;
-  const bool exchange =
-      one.exchange >= 0 || (is_message(one.kind) && is_exchange(input));
-  finding.action = std::string(exchange               ? kExchange
-                               : is_message(one.kind) ? kMessage
-                                                      : input.words(words));
+  const bool messages = one.exchange >= 0 || is_message(one.kind);
+  finding.action = std::string(!messages            ? input.words(words)
+                               : is_exchange(input) ? kExchange
+                                                    : kMessage);
   if (input.framework == Framework::kJax &&
       !input.facts.on_host(input.graph.origin[node])) {
     finding.command =

@@ -1,10 +1,13 @@
 // What a finding says, and what to do, fits what ran.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 
 #include "replay/clocks/aligned_trace.h"
 #include "replay/findings/findings.h"
+#include "tests/replay/collectives/collective_text.h"
 #include "tests/replay/findings/injected_step.h"
 #include "tests/testing/time_units.h"
 
@@ -12,6 +15,18 @@ namespace reprise {
 namespace {
 
 constexpr int kLayers = 12;
+
+Finding missing_overlap_of(Trace trace) {
+  const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
+  const Result<Analysis> analysis = analyze(recorded);
+  EXPECT_TRUE(analysis) << analysis.error().message;
+  for (const Finding& finding :
+       find_findings(recorded.by_rank(), *analysis).list) {
+    if (finding.kind == "missing-overlap") return finding;
+  }
+  ADD_FAILURE() << "no missing overlap";
+  return {};
+}
 
 /// `device`: what a job of JAX ran on; "": it is PyTorch's.
 Finding missing_overlap(const std::function<void(InjectedStep& step)>& program,
@@ -24,15 +39,7 @@ Finding missing_overlap(const std::function<void(InjectedStep& step)>& program,
   }
   if (!device.empty()) trace.modules["jit_step"] = "HloModule m";
   for (RankInfo& rank : trace.ranks) rank.device = device;
-  const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
-  const Result<Analysis> analysis = analyze(recorded);
-  EXPECT_TRUE(analysis) << analysis.error().message;
-  for (const Finding& finding :
-       find_findings(recorded.by_rank(), *analysis).list) {
-    if (finding.kind == "missing-overlap") return finding;
-  }
-  ADD_FAILURE() << "no missing overlap";
-  return {};
+  return missing_overlap_of(std::move(trace));
 }
 
 void reduce(InjectedStep& step) {
@@ -162,6 +169,33 @@ TEST(Advice, CommunicationLongerThanComputeIsSaid) {
   ASSERT_TRUE(other) << other.error().message;
   for (const Finding& one : find_findings(hidden.by_rank(), *other).list)
     EXPECT_NE(one.kind, "communication-bound");
+}
+
+// Ranks 1 and 2 receive before they send, in one kernel with what they send or
+// not, and compute before and after.
+TEST(Advice, KernelsOfSeveralMessagesAreOfAPipelineOrARing) {
+  const auto action = [](bool is_ring) {
+    std::string text;
+    for (const int rank : {0, 1, 2}) {
+      const auto message = [&](const char* operation, int peer) {
+        text += fmt::format(
+            "{0} host t1 {1} {2} record_param_comms comm=g group=0,1,2 "
+            "type=f32 in=25 op={3} peer={4}\n",
+            rank, text.size(), text.size() + 1, operation, peer);
+      };
+      if (rank < 2 || is_ring) message("send", (rank + 1) % 3);
+      if (rank > 0 || is_ring) message("receive", (rank + 2) % 3);
+      text += fmt::format(
+          "{0} compute d7 5000 9000 gemm\n"
+          "{0} launch t1 3000 3010 cudaLaunchKernelExC corr=1\n"
+          "{0} collective d7 10000 40000 ncclDevKernel_SendRecv corr=1\n"
+          "{0} compute d7 40000 90000 gemm\n",
+          rank);
+    }
+    return missing_overlap_of(collective_trace(text)).action;
+  };
+  EXPECT_NE(action(false).find("micro-batch"), std::string::npos);
+  EXPECT_NE(action(true).find("block that is there"), std::string::npos);
 }
 
 }  // namespace
