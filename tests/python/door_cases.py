@@ -182,6 +182,12 @@ class Export(Folder):
         done = self.export(jax.jit(grows), state, x)
         self.assertTrue(any("state is taken for a batch, not for state: state.seen goes in as float32[3] and comes out, in "
                             "result 0.seen, as float32[4]" in note for note in done.notes), done.notes)
+        part = jax.jit(lambda s, x: ({"w": s["p"]["w"] - x.mean(), "b": s["p"]["b"]}, x.sum()))
+        whole = {"p": {"w": jnp.ones(2), "b": jnp.ones(3)}, "frozen": jnp.ones(3)}
+        for data, role in ((None, "a batch, not for state"), ([x], "state that no result updates")):
+            done = self.export(part, whole, x, data=data)
+            self.assertIn(f"s is taken for {role}: result 0 has the leaves of s.p: return s whole, with these in it, or "
+                          "give s.p as an argument of its own", done.notes)
         step = jax.jit(lambda w, x: (w - x.mean(), (w * x).sum()), donate_argnums=0)
         few = "data= gave 2 of 3 batches: training begins with the first again"
         self.assertIn(few, self.export(step, jnp.ones(4), x, data=iter([(x,), (x,)]), steps=3).notes)
@@ -372,6 +378,9 @@ class Export(Folder):
         np.testing.assert_allclose(verifying.run_jax(self.out, 2)[0]["state.mean"], [0.15, 0.45], rtol=1e-6)
         again = verifying._step_of(self.out, jax.jit(step), (state, jnp.float32([0.1, 0.3])), {})
         self.assertEqual(str(again.leaves[0].dtype), "float32")
+        self.assertEqual(str(rj.load_state(self.out, like=state)["mean"].dtype), "float32")
+        with self.assertRaisesRegex(rj.RepriseError, "mean is float32.* in the file, float16"):
+            rj.load_state(self.out, like={"mean": jnp.zeros(2, jnp.float16), "w": jnp.ones(2)})
         turning = jax.jit(lambda state, x: ({"m": state["m"].astype(
             jnp.float32 if state["m"].dtype == jnp.bfloat16 else jnp.bfloat16)}, x.sum()))
         with self.assertRaisesRegex(rj.RepriseError, "in every step"):
@@ -381,8 +390,14 @@ class Export(Folder):
         deleted = jnp.ones(2)
         deleted.delete()
         good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
+        lowered, named = good.lower(jnp.ones(2), jnp.ones(2)), {"w": jnp.ones(2), "batch": jnp.ones(2)}
         cases = [
             ("not jitted", lambda w, x: w, (jnp.ones(2), jnp.ones(2)), {}),
+            ("around a jitted one", functools.wraps(good)(lambda *args: good(*args)), (jnp.ones(2), jnp.ones(2)), {}),
+            ("give what jax.jit returned", lowered, (jnp.ones(2), jnp.ones(2)), {}),
+            ("give what jax.jit returned", lowered.compile(), (jnp.ones(2), jnp.ones(2)), {}),
+            ("batch= is an option of export itself: give the step's", jax.jit(lambda w, batch: (w, batch)), (), named),
+            ("batch= is an option of export itself: call", jax.jit(lambda *, w, batch: (w, batch)), (), named),
             ("is donated, but", jax.jit(lambda w, x: (w[:1], x.sum()), donate_argnums=0), (jnp.ones(2), jnp.ones(2)), {}),
             ("no argument of the step", good, (jnp.ones(2), jnp.ones(2)), {"batch": "y"}),
             ("name the loss", jax.jit(lambda w, x: (w - x, x.sum(), w.sum())), (jnp.ones(2), jnp.ones(2)), {}),
@@ -688,6 +703,13 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         np.testing.assert_array_equal(np.asarray(params[0][0]), np.asarray(args[0][0][0]))
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
             rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
+
+    def test_state_of_numpy_comes_back_in_the_types_that_a_jitted_function_gives_it(self):
+        state = {"count": np.int64(3), "scale": np.float64(0.5), "w": np.ones(2)}
+        rj.export(jax.jit(lambda s, x: (jax.tree_util.tree_map(lambda a: a + 1, s), x.sum())), state, jnp.ones(2), out=self.out)
+        loaded = rj.load_state(self.out, like=state)
+        self.assertEqual([str(loaded[name].dtype) for name in state], ["int32", "float32", "float32"])
+        jax.tree_util.tree_map(np.testing.assert_array_equal, loaded, state)
 
     def test_state_of_other_names_is_not_taken_by_place(self):
         step = jax.jit(lambda p, b, x: ({"w": p["w"] - x, "v": p["v"]}, b + 1, x.sum()), donate_argnums=(0, 1))

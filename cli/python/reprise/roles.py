@@ -136,6 +136,19 @@ def changed_leaf(argument, results):
     return ""
 
 
+def returned_part(argument, results):
+    """Why an argument is no state, though a part of it comes back, in words; "" where none of several leaves does."""
+    own = [(path, [dataclasses.replace(leaf, path=leaf.path[len(path):]) for leaf in leaves])
+           for path, _, leaves in _parts(argument.leaves) if path and len(leaves) > 1]
+    for path, _, leaves in _parts(results):
+        for part, of_part in own:
+            if _same(of_part, leaves, len(path)):
+                name = ".".join([argument.name, *part])
+                return (f"result {'.'.join(path)} has the leaves of {name}: return {argument.name} whole, with these in "
+                        f"it, or give {name} as an argument of its own")
+    return ""
+
+
 def check_donated(arguments, found, results, batch):
     """A donated argument that comes back nowhere is most likely state whose structure changed."""
     for place, (argument, first) in enumerate(zip(arguments, found)):

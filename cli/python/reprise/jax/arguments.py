@@ -1,6 +1,7 @@
 """Which arguments of a step are state and which are batches, and what data= gives for those."""
 
 import dataclasses
+import inspect
 import itertools
 
 import jax
@@ -9,6 +10,22 @@ import numpy as np
 from .. import roles
 from ..errors import RepriseError
 from . import trees
+
+
+def check_options(jitted, args, kwargs, function):
+    """Refuses a step whose argument has the name of an option of `function`, which takes it for its own."""
+    try:
+        parameters = inspect.signature(jitted).parameters.values()
+        given = inspect.signature(jitted).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return  # JAX says what is wrong with them.
+    own = {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    for parameter in parameters:
+        if parameter.name in own and parameter.name not in given and parameter.default is parameter.empty:
+            name, by_place = parameter.name, parameter.kind is not parameter.KEYWORD_ONLY
+            raise RepriseError(f"{name}= is an option of {function.__name__} itself: "
+                               + (f"give the step's {name} by its place" if by_place else
+                                  f"call the step's {name} otherwise, as its keywords go by name alone"))
 
 
 def _batch_places(step, batch):
@@ -49,13 +66,16 @@ def find_roles(step, batch, loss):
     places, arguments = _batch_places(step, batch), _arguments(step)
     found = roles.next_values(arguments, step.results, places)
     roles.check_donated(arguments, found, step.results, places)
-    notes = []
-    if places is None:
-        places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
-        changed = {p: roles.changed_leaf(arguments[p], step.results) for p in sorted(places)}
-        notes = [f"{arguments[p].name} is taken for a batch, not for state: {why}" for p, why in changed.items() if why]
     taken = {i for argument, first in zip(arguments, found) if first is not None
              for i in range(first, first + len(argument.leaves))}
+    unpaired = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
+    loose, notes = [result for i, result in enumerate(step.results) if i not in taken], []
+    for p in sorted(unpaired - (places or set())):
+        why = roles.changed_leaf(arguments[p], step.results) if places is None else ""
+        why = why or roles.returned_part(arguments[p], loose)
+        taken_for = "a batch, not for state" if places is None else "state that no result updates"
+        notes += [f"{arguments[p].name} is taken for {taken_for}: {why}"] if why else []
+    places = unpaired if places is None else places
     parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
              for result, sharding in zip(step.results, step.out_shardings)]
     return Roles(places, found, roles.pick_loss(parts, taken, loss), notes)

@@ -370,13 +370,14 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     Errors: RepriseError, saying what to do."""
     if steps < 1:
         raise RepriseError(f"steps={steps}: a training has one at least")
+    arguments.check_options(jitted, args, kwargs, export)
     step = trace_and_compile(jitted, args, kwargs)
     chosen, data = arguments.roles_by_data(step, batch, loss, data)
     table = _leaf_table(step, chosen)
     later = settled(step, [entry["result"] for entry in table])
     if later is not step:
         step, chosen = later, dataclasses.replace(arguments.find_roles(later, sorted(chosen.batch), loss), notes=chosen.notes)
-        table = _leaf_table(step, chosen)
+        table = [{**entry, "given": of["type"]} for entry, of in zip(_leaf_table(step, chosen), table)]
     _check_next_values(step, table)
     unread = _take_unread(step, table)
     batches = arguments.batches(step, chosen, data, steps)

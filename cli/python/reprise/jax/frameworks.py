@@ -28,6 +28,10 @@ def plain_step(jitted, args, kwargs):
         return _of_nnx(jitted, args, kwargs)
     if type(jitted).__module__.startswith("equinox."):
         return _of_equinox(jitted, args, kwargs)
+    if isinstance(jitted, (jax.stages.Lowered, jax.stages.Compiled)):
+        raise RepriseError("the step is lowered or compiled already: give what jax.jit returned")
+    if inspect.isfunction(jitted) and hasattr(getattr(jitted, "__wrapped__", None), "lower"):
+        raise RepriseError("the step is a function around a jitted one: give that one, or jax.jit(step)")
     if not hasattr(jitted, "lower"):
         raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
     if not is_plain(jitted):

@@ -51,14 +51,16 @@ def load_state(source, like, exported=None):
 
     `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
     export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
-    of `like`, keys as keys; one that the step neither reads nor writes is in no file and stays as it is in `like`.
+    of `like`, keys as keys; one whose type the first step changes has the changed type; one that the step neither reads
+    nor writes is in no file and stays as it is in `like`.
     Errors: RepriseError where names, shapes or types do not fit."""
     path, exported = _resolve(source, exported)
     described = description(exported) if exported else {"leaves": []}
     known, unread = state_leaves(described), unread_leaves(described)
     stored = tensors.load(os.fspath(path), {name: entry["type"] for name, entry in known.items()})
     stored = {name: a for name, a in stored.items() if not name.startswith("captured.")}
-    values = [(name, whole(known[name], a) if name in known else a) for name, a in stored.items()]
+    values = [(name, (whole(known[name], a), known[name].get("given")) if name in known else (a, None))
+              for name, a in stored.items()]
     wanted = trees.leaves(like)
     by_name = _by_name(dict(values), wanted, unread)
     if by_name is None and len(values) == len(wanted):
@@ -66,7 +68,7 @@ def load_state(source, like, exported=None):
     if by_name is None:
         raise RepriseError(f"{path} has {len(values)} tensors, `like` has {len(wanted)} leaves: give the state argument "
                            "of the step, or the tuple of all of them")
-    placed = [leaf if value is None else _place(value, leaf, trees.path_name("", key))
+    placed = [leaf if value is None else _place(*value, leaf, trees.path_name("", key))
               for value, (key, leaf) in zip(by_name, wanted)]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), placed)
 
@@ -100,8 +102,10 @@ def _listed(names, most=8):
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _place(value, leaf, name):
+def _place(value, given, leaf, name):
+    """A stored value as a leaf of `like`; `given`: the type that export was given, where the step changes that."""
     shape, dtype = trees.physical(leaf) if hasattr(leaf, "dtype") else (np.shape(leaf), trees.to_numpy(leaf).dtype)
+    dtype = value.dtype if tensors.hlo_type(dtype) == given else dtype
     try:
         value = tensors.typed(value, tensors.hlo_type(dtype))
     except ValueError as error:

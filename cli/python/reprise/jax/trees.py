@@ -93,11 +93,11 @@ def to_numpy(leaf):
 
 
 def physical(aval):
-    """Shape and numpy type of what a program passes for an abstract value (a key: its data)."""
+    """Shape and numpy type of what a program passes for an abstract value (a key: its data; 64 bits only with x64)."""
     if is_key(aval):
         data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
         return tuple(data.shape), np.dtype(data.dtype)
-    return tuple(aval.shape), np.dtype(aval.dtype)
+    return tuple(aval.shape), np.dtype(jax.dtypes.canonicalize_dtype(aval.dtype))
 
 
 def devices_in_order(shardings):
