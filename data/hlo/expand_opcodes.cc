@@ -11,13 +11,26 @@
 #include "data/hlo/expand_scan.h"
 #include "data/hlo/expand_symmetric_product.h"
 #include "data/hlo/expansion_ops.h"
+#include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
 
 namespace reprise {
 namespace {
 
+/// A permute between no ranks, as of a shift by one on one rank: nobody
+/// receives, and what receives nothing has zeros.
+bool is_permute_of_none(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kCollectivePermute ||
+      !instruction.shape.is_array() ||
+      instruction.find_attribute("source_target_pairs") == nullptr)
+    return false;
+  const auto pairs = source_target_pairs(instruction);
+  return pairs && pairs->empty();
+}
+
 bool is_expandable(const Instruction& instruction) {
   return instruction.opcode == Opcode::kScan ||
+         is_permute_of_none(instruction) ||
          (instruction.opcode == Opcode::kMap &&
           called_computation(instruction)) ||
          instruction.opcode == Opcode::kRaggedDot ||
@@ -61,6 +74,9 @@ Computation expanded(const Computation& computation, RebuiltModule* rebuilt) {
       in_place = expand_symmetric_product(instruction, &made);
     } else if (is_failed_check(original)) {
       in_place = expand_failed_check(instruction, &made);
+    } else if (is_permute_of_none(original)) {
+      in_place = ExpansionOps(instruction, &made.instructions)
+                     .zeros(instruction.shape);
     } else if (is_expandable(original)) {
       instruction = triangular_solve_call(instruction);
     }

@@ -78,5 +78,18 @@ TEST(EmptyArrays, AScatterByNoIndexTakesAScalar) {
             std::vector<float>{15});
 }
 
+// A shift by one on one rank: nobody sends, and what receives nothing has
+// zeros; a rank that sends to itself has what it had.
+TEST(EmptyArrays, APermuteOfNoPairsGivesZeros) {
+  EXPECT_EQ(run(R"(  x = f32[3] parameter(0)
+  none = f32[3] collective-permute(x), source_target_pairs={}
+  own = f32[3] collective-permute(x), source_target_pairs={{0,0}}
+  both = f32[6] concatenate(none, own), dimensions={0}
+  ROOT t = (f32[6]) tuple(both)
+)",
+                {{1, 2, 3}}),
+            (std::vector<float>{0, 0, 0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace reprise
