@@ -86,6 +86,14 @@ class Hlo(unittest.TestCase):
         self.assertEqual(module.results(), ["u", "v", "n"])
         self.assertEqual([c.name for c in module.collectives()], ["psum.1", "psum.2"])
 
+    def test_elements_of_a_constant_are_no_operands(self):
+        table = '  %table = f32[2,2]{1,0} constant({ { 1, 2 }, { (3), 4 } }), metadata={op_name="jit(step)/a"}\n'
+        module = hlo.parse(MODULE.replace("  %p2 =", table + "  %p2 ="))
+        made = {instruction.name: instruction for instruction in module.instructions[module.entry]}
+        self.assertEqual((made["table"].opcode, made["table"].operands), ("constant", []))
+        self.assertIn('op_name="jit(step)/a"', made["table"].text)
+        self.assertEqual(made["n"].operands, ["y", "zero"])
+
     def test_short_text_as_jax_0_4_dumps_it_reads_the_same(self):
         short = re.sub(r" \([^()]*\) -> .* \{", " {", MODULE.replace("%", ""))
         module = hlo.parse(short)

@@ -14,6 +14,8 @@ _COMMENT = re.compile(r"/\*.*?\*/")
 _HEAD = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = ")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+)\s.*\{\s*$")
 _ELEMENT = re.compile(r"^[\w.\-]+(#\d+)+$")
+_BRACKET = re.compile(r"[(){}\[\]]")
+_BRACKET_OR_COMMA = re.compile(r"[(){}\[\],]")
 _ARRAY = re.compile(r"([a-z]+[0-9a-z]*)\[([0-9,]*)\]")
 
 
@@ -81,27 +83,22 @@ def count(dimensions):
 def _closing(text, start):
     """The place of the bracket that closes the one at `start`."""
     depth = 0
-    for place in range(start, len(text)):
-        if text[place] in "({[":
-            depth += 1
-        elif text[place] in ")}]":
-            depth -= 1
-            if depth == 0:
-                return place
+    for found in _BRACKET.finditer(text, start):
+        depth += 1 if found[0] in "({[" else -1
+        if depth == 0:
+            return found.start()
     return len(text)
 
 
 def _split(text):
     """Splits at the commas that stand in no bracket."""
-    parts, depth, part = [], 0, ""
-    for letter in text:
-        depth += (letter in "({[") - (letter in ")}]")
-        if letter == "," and depth == 0:
-            parts.append(part)
-            part = ""
-        else:
-            part += letter
-    return [p.strip() for p in [*parts, part] if p.strip()]
+    parts, depth, start = [], 0, 0
+    for found in _BRACKET_OR_COMMA.finditer(text):
+        depth += (found[0] in "({[") - (found[0] in ")}]")
+        if found[0] == "," and depth == 0:
+            parts.append(text[start:found.start()])
+            start = found.end()
+    return [p.strip() for p in [*parts, text[start:]] if p.strip()]
 
 
 def _instruction(line, computation):
@@ -116,9 +113,12 @@ def _instruction(line, computation):
     if open_bracket < 0:
         return None
     close = _closing(rest, open_bracket)
-    operands = [part.split(" ")[-1].lstrip("%") for part in _split(rest[open_bracket + 1:close])]
+    opcode = rest[:open_bracket]
+    # A constant's are its elements: millions, where a step closes over its data.
+    names = _split(rest[open_bracket + 1:close]) if opcode != "constant" else []
+    operands = [part.split(" ")[-1].lstrip("%") for part in names]
     arrays = [(t, [int(d) for d in dims.split(",") if d]) for t, dims in _ARRAY.findall(shape)]
-    return Instruction(head[2], rest[:open_bracket], arrays, operands, rest[close + 1:], computation, bool(head[1]))
+    return Instruction(head[2], opcode, arrays, operands, rest[close + 1:], computation, bool(head[1]))
 
 
 def _add_elements(operand, instructions):
