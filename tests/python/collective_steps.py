@@ -1,6 +1,7 @@
 """Training steps whose ranks do more than average gradients: experts by all-to-all, tensor-parallel blocks, weights
-sharded along an inner dimension, a pipeline of stages by ppermute inside scan, layers sharded by shardings alone. As steps.py: `STEPS[name](ranks)` gives
-a Step; on 1, 2 or 4 ranks, of which some meshes make 2 by 2."""
+sharded along an inner dimension, a pipeline of stages by ppermute inside scan, layers sharded by shardings alone, a
+sequence split over ranks. As steps.py: `STEPS[name](ranks)` gives a Step; on 1, 2 or 4 ranks, of which some meshes make
+2 by 2."""
 
 import jax
 import jax.numpy as jnp
@@ -247,4 +248,44 @@ def sharded_layers(ranks, layers=2, width=16, words=32):
     return Step(jax.jit(step, donate_argnums=0), place_by(mesh, state, spec), texts)
 
 
-STEPS = {f.__name__: f for f in (moe, tensor_parallel, fsdp_inner, pipeline, sharded_layers)}
+# A linear recurrence along a sequence that is split over ranks: a scan of each part, whose first state is made of what
+# the parts before leave; the last word of a part goes to the rank behind it. On one rank that shift sends nothing.
+def split_recurrence(ranks, width=16, words=30, part=8):
+    mesh, tx = Mesh(np.array(jax.devices()[:ranks]), ("time",)), optax.adam(3e-3)
+    keys = jax.random.split(jax.random.PRNGKey(5), 3)
+    params = {"words": jax.random.normal(keys[0], (words, width)) * 0.3,
+              "in": jax.random.normal(keys[1], (width, 2 * width)) * 0.25,
+              "out": jax.random.normal(keys[2], (width, width)) * 0.25, "decay": jnp.linspace(-2.0, 2.0, width)}
+
+    def recurrence(decay, added):
+        join = lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1])
+        decay, states = jax.lax.associative_scan(join, (decay, added), axis=1)
+        decays, lasts = jax.lax.all_gather((decay[:, -1], states[:, -1]), "time")
+        before = lambda rank, state: jnp.where(rank < jax.lax.axis_index("time"), decays[rank] * state + lasts[rank], state)
+        first = jax.lax.fori_loop(0, ranks, before, jnp.zeros_like(lasts[0]))
+        return states + decay * first[:, None]
+
+    def loss_of(p, x, y):
+        h = p["words"][x]
+        edge = jax.lax.ppermute(h[:, -1:], "time", [(rank, rank + 1) for rank in range(ranks - 1)])
+        h += 0.3 * jnp.concatenate([edge, h[:, :-1]], 1)
+        added, gate = jnp.split(h @ p["in"], 2, -1)
+        decay = jax.nn.sigmoid(gate + p["decay"])
+        h += jax.nn.gelu(recurrence(decay, (1 - decay) * added)) @ p["out"]
+        return cross_entropy(h @ p["words"].T, y)
+
+    def step(state, x, y):
+        loss, grads = jax.lax.pmean(jax.value_and_grad(loss_of)(state["params"], x, y), "time")
+        updates, opt = tx.update(grads, state["opt"])
+        return {"params": optax.apply_updates(state["params"], updates), "opt": opt}, {"loss": loss}
+
+    def draw(rng):
+        text = rng.integers(0, words, (3, part * ranks + 1)).astype(np.int32)
+        return text[:, :-1], text[:, 1:]
+
+    mapped = shard_map(step, mesh, (P(), P(None, "time"), P(None, "time")), (P(), P()), check=False)
+    state = {"params": params, "opt": tx.init(params)}
+    return Step(jax.jit(mapped, donate_argnums=0), place(mesh, state), stream_by(mesh, draw, P(None, "time")))
+
+
+STEPS = {f.__name__: f for f in (moe, tensor_parallel, fsdp_inner, pipeline, sharded_layers, split_recurrence)}
