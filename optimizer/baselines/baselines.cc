@@ -50,14 +50,8 @@ void join_waves(const PlanPricer& pricer, const Gradients& gradients,
           {.bytes =
                align_up(pricer.ops().slots[static_cast<size_t>(slot)].bytes)});
     }
-    size_t begin = 0;
-    for (const size_t end : xla_borders(program)) {
-      ChosenBucket bucket;
-      bucket.slots.assign(wave.begin() + static_cast<int64_t>(begin),
-                          wave.begin() + static_cast<int64_t>(end));
-      if (bucket.slots.size() > 1) plan->buckets.push_back(std::move(bucket));
-      begin = end;
-    }
+    const auto joined = buckets_of(wave, xla_borders(program));
+    plan->buckets.insert(plan->buckets.end(), joined.begin(), joined.end());
   }
 }
 

@@ -192,16 +192,9 @@ class BorderTurn : public Turn {
   }
 
   void apply(PlanChoice* plan) const override {
-    plan->buckets.clear();
-    size_t begin = 0;
-    for (const size_t end : trial_) {
-      ChosenBucket bucket;
-      for (size_t i = begin; i < end; ++i) {
-        bucket.slots.push_back(members_[i].slot);
-      }
-      if (bucket.slots.size() > 1) plan->buckets.push_back(std::move(bucket));
-      begin = end;
-    }
+    std::vector<int32_t> slots;
+    for (const Member& member : members_) slots.push_back(member.slot);
+    plan->buckets = buckets_of(slots, trial_);
   }
 
   Result<PricedPlanPtr> price(PlanChoice plan) override {

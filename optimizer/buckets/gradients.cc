@@ -180,13 +180,23 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
                                      const std::vector<size_t>& borders) {
-  std::vector<GradientGroup> groups;
-  uint32_t next = 0;
+  std::vector<int32_t> slots;
+  for (const Gradient& gradient : gradients.list)
+    slots.push_back(gradient.slot);
+  return buckets_of(slots, borders);
+}
+
+std::vector<ChosenBucket> buckets_of(std::span<const int32_t> slots,
+                                     const std::vector<size_t>& borders) {
+  std::vector<ChosenBucket> buckets;
+  size_t begin = 0;
   for (const size_t end : borders) {
-    GradientGroup& group = groups.emplace_back();
-    while (next < end) group.push_back(next++);
+    const auto members = slots.subspan(begin, end - begin);
+    if (members.size() > 1)
+      buckets.push_back({.slots = {members.begin(), members.end()}});
+    begin = end;
   }
-  return buckets_of(gradients, groups);
+  return buckets;
 }
 
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,

@@ -5,6 +5,7 @@
 // batch norm, the discriminator's before the generator's.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "optimizer/buckets/bucket_program.h"
@@ -40,6 +41,9 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 /// Buckets from borders over the list, in ready order. A gradient alone in its
 /// bucket stays a collective of its own.
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
+                                     const std::vector<size_t>& borders);
+/// The same of slots in that order.
+std::vector<ChosenBucket> buckets_of(std::span<const int32_t> slots,
                                      const std::vector<size_t>& borders);
 /// The same from the members of each.
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,

@@ -294,7 +294,7 @@ def collectives(closed):
                 "equation": flat.index, "operand": place, "kind": mapping.KINDS[flat.equation.primitive.name],
                 "primitive": flat.equation.primitive.name, "axes": axes_of(flat.equation),
                 "type": tensors.hlo_type(np.dtype(aval.dtype)), "shape": list(aval.shape),
-                "count": math.prod(aval.shape), "region": where.name, "map": id(where), "entry": not where.name, "scope": flat.scope,
-                "source": source_of(flat.equation), "results": reached[result],
+                "count": math.prod(aval.shape), "region": where.name, "map": id(where), "entry": not where.name,
+                "scope": flat.scope, "source": source_of(flat.equation), "results": reached[result],
                 "varying": sorted(varying_axes(aval)), "before": before[flat.index]})
     return entries
