@@ -101,7 +101,7 @@ std::vector<std::pair<std::string, std::vector<int32_t>>> buckets_of(
   for (size_t at = 0; at < program.choice.buckets.size(); ++at) {
     const std::vector<int32_t>& slots = program.choice.buckets[at].slots;
     for (const int32_t slot : slots) seen[static_cast<size_t>(slot)] = true;
-    buckets.emplace_back(bucket_name(program.choice, at), slots);
+    buckets.emplace_back(bucket_name(program.graph, program.choice, at), slots);
   }
   for (size_t slot = 0; slot < seen.size(); ++slot) {
     const auto place = static_cast<int32_t>(slot);

@@ -134,9 +134,18 @@ class Binder {
   PlanChoice choice_;
 };
 
-std::string group_name(const PlanChoice& choice, size_t g) {
-  const std::string& name = choice.fusion[g].name;
-  return name.empty() ? fmt::format("f{}", g) : name;
+/// The given name, or one by the unit's place that no op of the program has.
+std::string name_or_place(const OpGraph& graph, const std::string& given,
+                          char letter, size_t place) {
+  if (!given.empty()) return given;
+  std::string name = fmt::format("{}{}", letter, place);
+  while (graph.by_name.contains(name)) name += '_';
+  return name;
+}
+
+std::string group_name(const OpGraph& graph, const PlanChoice& choice,
+                       size_t g) {
+  return name_or_place(graph, choice.fusion[g].name, 'f', g);
 }
 
 }  // namespace
@@ -145,9 +154,9 @@ Result<PlanChoice> bind_plan(const OpGraph& graph, const Plan& plan) {
   return Binder(graph, plan).bind();
 }
 
-std::string bucket_name(const PlanChoice& choice, size_t b) {
-  const std::string& name = choice.buckets[b].name;
-  return name.empty() ? fmt::format("b{}", b) : name;
+std::string bucket_name(const OpGraph& graph, const PlanChoice& choice,
+                        size_t b) {
+  return name_or_place(graph, choice.buckets[b].name, 'b', b);
 }
 
 std::string slot_name(const OpGraph& graph, int32_t slot) {
@@ -168,9 +177,9 @@ std::string unit_name(const OpGraph& graph, const PlanChoice& choice,
       return fmt::format("{}:{}", graph.at(slot.collective).name, slot.operand);
     }
     case UnitRef::Kind::kGroup:
-      return group_name(choice, unit.index);
+      return group_name(graph, choice, unit.index);
     case UnitRef::Kind::kBucket: {
-      std::string name = bucket_name(choice, unit.index);
+      std::string name = bucket_name(graph, choice, unit.index);
       if (choice.buckets[unit.index].chunks == 1) return name;
       return fmt::format("{}#{}", name, unit.chunk);
     }
@@ -185,14 +194,14 @@ std::string unit_name(const OpGraph& graph, const PlanChoice& choice,
 Plan name_plan(const OpGraph& graph, const PlanChoice& choice) {
   Plan plan = identity_plan(*graph.module, choice.ranks);
   for (size_t g = 0; g < choice.fusion.size(); ++g) {
-    FusionGroup group{.unit = group_name(choice, g), .ops = {}};
+    FusionGroup group{.unit = group_name(graph, choice, g), .ops = {}};
     for (const InstructionId op : choice.fusion[g].ops) {
       group.ops.push_back(graph.at(op).name);
     }
     plan.fusion.push_back(std::move(group));
   }
   for (size_t b = 0; b < choice.buckets.size(); ++b) {
-    Bucket bucket{.unit = bucket_name(choice, b),
+    Bucket bucket{.unit = bucket_name(graph, choice, b),
                   .collectives = {},
                   .chunks = choice.buckets[b].chunks};
     for (const int32_t slot : choice.buckets[b].slots) {

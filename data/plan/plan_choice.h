@@ -36,7 +36,8 @@ struct UnitRef {
 /// FusionGroup by ids.
 struct ChosenGroup {
   std::vector<InstructionId> ops;
-  /// As files and traces call it; empty: "f" and its place in the plan.
+  /// As files and traces call it; empty: "f" and its place in the plan, and
+  /// "_" as often as an op of the program has that name.
   std::string name = {};
   bool operator==(const ChosenGroup&) const = default;
 };
@@ -45,7 +46,7 @@ struct ChosenGroup {
 struct ChosenBucket {
   std::vector<int32_t> slots;  ///< Of the OpGraph, in the order of the buffer.
   int64_t chunks = 1;
-  /// As files and traces call it; empty: "b" and its place in the plan.
+  /// As files and traces call it; empty: "b", else as a group's.
   std::string name = {};
   bool operator==(const ChosenBucket&) const = default;
 };
@@ -74,7 +75,8 @@ Plan name_plan(const OpGraph& graph, const PlanChoice& choice);
 std::string unit_name(const OpGraph& graph, const PlanChoice& choice,
                       UnitRef unit);
 
-std::string bucket_name(const PlanChoice& choice, size_t bucket);
+std::string bucket_name(const OpGraph& graph, const PlanChoice& choice,
+                        size_t bucket);
 
 /// "all-reduce.4", or "all-reduce.7:2" for an operand of several.
 std::string slot_name(const OpGraph& graph, int32_t slot);

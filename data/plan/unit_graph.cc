@@ -115,7 +115,7 @@ class Resolver {
     for (uint32_t b = 0; b < plan_.buckets.size(); ++b) {
       const ChosenBucket& bucket = plan_.buckets[b];
       const UnitRef ref{UnitRef::Kind::kBucket, b};
-      const std::string name = bucket_name(plan_, b);
+      const std::string name = bucket_name(graph_, plan_, b);
       for (const int32_t slot : bucket.slots) {
         if (slot_taken_[static_cast<size_t>(slot)]) {
           return fail(ErrorKind::kInvalid,

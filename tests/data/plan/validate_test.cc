@@ -506,6 +506,32 @@ ENTRY main {
   EXPECT_FALSE(has_root(*inlined(Arithmetic::kAsXla)));
 }
 
+TEST(PlanNames, OfPlacesAreNoneOfThePrograms) {
+  const Result<InlinedModule> module = parse_inlined(R"(HloModule named
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[8] parameter(0)
+  b0 = f32[8] negate(x)
+  b0_ = f32[8] abs(b0)
+  f0 = f32[8] all-reduce(b0_), replica_groups={{0,1}}, to_apply=add
+  f1 = f32[8] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+  ROOT out = (f32[8], f32[8]) tuple(f0, f1)
+}
+)");
+  ASSERT_TRUE(module) << module.error().message;
+  const Result<OpGraph> graph = build_op_graph(*module);
+  ASSERT_TRUE(graph) << graph.error().message;
+  PlanChoice choice{.ranks = 2};
+  choice.fusion = {
+      {.ops = {graph->by_name.at("b0"), graph->by_name.at("b0_")}}};
+  choice.buckets = {{.slots = {0, 1}}};
+  const Plan plan = name_plan(*graph, choice);
+  EXPECT_EQ(plan.fusion[0].unit, "f0_");
+  EXPECT_EQ(plan.buckets[0].unit, "b0__");
+  const Status valid = validate_plan(plan, *module);
+  EXPECT_TRUE(valid) << valid.error().message;
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");
