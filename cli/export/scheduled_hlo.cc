@@ -105,7 +105,15 @@ class Scheduler {
   /// Slots that the unit of a collective runs.
   std::vector<int32_t> slots_of(const Unit& unit, InstructionId old) const {
     if (unit.ref.kind == UnitRef::Kind::kBucket) {
-      return choice_.buckets[unit.ref.index].slots;
+      const std::vector<int32_t>& all = choice_.buckets[unit.ref.index].slots;
+      // One instruction has one dimension that ranks divide.
+      const auto dimensions = [&](int32_t at) {
+        return integer_list(entry_.at(slot(at).collective), "dimensions");
+      };
+      const bool alike = std::ranges::all_of(all, [&](int32_t each) {
+        return dimensions(each) == dimensions(all.front());
+      });
+      if (alike) return all;
     }
     if (unit.ref.kind == UnitRef::Kind::kOperand) {
       return {static_cast<int32_t>(unit.ref.index)};

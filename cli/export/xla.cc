@@ -15,6 +15,7 @@
 #include "data/collective/collective_names.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/instruction_place.h"
+#include "data/manifest/manifest.h"
 #include "data/number_text.h"
 
 namespace reprise {
@@ -64,9 +65,18 @@ Status load(const ExportRequest& request, PlannedProgram& program) {
   }
   const Result<Module> parsed = parse_hlo_file(request.program);
   if (!parsed) return pass(parsed.error());
+  // Of a step with a manifest that says which outputs are state, plans are of
+  // the program that has them in place.
+  const Result<Manifest> manifest = load_manifest_for(request.program);
   Result<InlinedModule> inlined = inline_for(
       &plan, PlanUse::kGiven,
-      [&](Arithmetic arithmetic) { return inline_calls(*parsed, arithmetic); });
+      [&](Arithmetic arithmetic) -> Result<InlinedModule> {
+        Result<InlinedModule> made = inline_calls(*parsed, arithmetic);
+        if (!made || !manifest) return made;
+        const Status aliased = alias_state(*manifest, &*made);
+        if (!aliased) return pass(aliased.error());
+        return made;
+      });
   if (!inlined) return pass(inlined.error(), request.program);
   program.module = *std::move(inlined);
   program.plan = *std::move(plan);
@@ -141,6 +151,27 @@ Json bucket_json(const PlannedProgram& program, int64_t& largest_bytes) {
   return buckets;
 }
 
+/// Up to how many bytes of results XLA is to combine of a kind that has no
+/// keys: those of the largest bucket of several, 0 without one; nothing where
+/// the program has none of the kind.
+void add_threshold(const PlannedProgram& program, CollectiveKind kind,
+                   std::string_view option, Json& options) {
+  const std::vector<CollectiveSlot>& slots = program.graph.slots;
+  if (std::ranges::none_of(
+          slots, [&](const CollectiveSlot& slot) { return slot.kind == kind; }))
+    return;
+  int64_t largest = 0;
+  for (const ChosenBucket& bucket : program.choice.buckets) {
+    int64_t bytes = 0;
+    for (const int32_t slot : bucket.slots) {
+      const CollectiveSlot& member = slots[static_cast<size_t>(slot)];
+      if (member.kind == kind) bytes += member.output_bytes;
+    }
+    if (bucket.slots.size() > 1) largest = std::max(largest, bytes);
+  }
+  options[std::string(option)] = largest;
+}
+
 Json fusion_json(const PlannedProgram& program) {
   Json fusion = Json::array();
   for (size_t at = 0; at < program.choice.fusion.size(); ++at) {
@@ -175,8 +206,8 @@ Provenance provenance_of(const ExportRequest& request, const Plan& plan) {
   }
   told.trust =
       "that is of another compiler than XLA: only which all-reduces run as "
-      "one, "
-      "and in which order, is told to XLA. It has not been tried on a GPU; "
+      "one, and in which order, and how large gathers and scatters that run "
+      "as one may be, is told to XLA. It has not been tried on a GPU; "
       "XLA:CPU combines without looking at keys.";
   told.check =
       "reprise_xla.check(compiled.as_text()) is \"\", or names the first "
@@ -196,14 +227,17 @@ Result<Artefact> make_xla(const ExportRequest& request) {
   Json buckets = bucket_json(program, largest_bytes);
   // Beyond any bucket: keys alone cut. A signed 64-bit option of XLA's.
   constexpr int64_t kUnbounded = int64_t{1} << 40;
-  const Json plan = {
-      {"options",
-       {{"xla_gpu_all_reduce_combine_threshold_bytes", kUnbounded},
-        {"xla_gpu_enable_latency_hiding_scheduler", true}}},
-      {"largest_bucket_bytes", largest_bytes},
-      {"buckets", std::move(buckets)},
-      {"fusion", fusion_json(program)},
-      {"order", program.plan.order}};
+  Json options = {{"xla_gpu_all_reduce_combine_threshold_bytes", kUnbounded},
+                  {"xla_gpu_enable_latency_hiding_scheduler", true}};
+  add_threshold(program, CollectiveKind::kAllGather,
+                "xla_gpu_all_gather_combine_threshold_bytes", options);
+  add_threshold(program, CollectiveKind::kReduceScatter,
+                "xla_gpu_reduce_scatter_combine_threshold_bytes", options);
+  const Json plan = {{"options", std::move(options)},
+                     {"largest_bucket_bytes", largest_bytes},
+                     {"buckets", std::move(buckets)},
+                     {"fusion", fusion_json(program)},
+                     {"order", program.plan.order}};
   const Provenance told = provenance_of(request, program.plan);
   Artefact artefact =
       torch_artefact("xla", told, plan, kXlaText, kXlaBody.substr(1),

@@ -61,6 +61,7 @@ struct CollectiveFacts {
   bool names_rank = false;       ///< Of a call: the root's or the peer's.
   bool counts_parts = false;     ///< NCCL's count is of one of n parts.
   bool runs = false;             ///< Programs that hold it can be lowered.
+  bool shares_buckets = false;   ///< Several may run as one.
 };
 
 /// The kind's row of the table.
@@ -83,8 +84,8 @@ std::optional<CollectiveKind> runnable_collective(std::string_view opcode);
 bool is_message(CollectiveKind kind);
 
 /// Whether each byte of the result depends on the same byte of every rank's
-/// input alone: then several may run as one, one may be cut into chunks, and
-/// both run in place.
+/// input alone: then several may run as one over one buffer, one may be cut
+/// into chunks, and both run in place.
 bool is_bytewise(CollectiveKind kind);
 
 /// Whether a rank that nobody sends anything has zeros for its result: ranks

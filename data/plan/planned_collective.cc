@@ -139,6 +139,10 @@ const char* mixed_up(const PlannedCollective& a, const PlannedCollective& b) {
 }
 
 Status cut_into_chunks(int64_t chunks, PlannedCollective* collective) {
+  if (chunks != 1 && !is_bytewise(collective->kind)) {
+    return fail(ErrorKind::kInvalid, "{} runs whole, not in {} chunks",
+                facts_of(collective->kind).name, chunks);
+  }
   collective->chunk_bytes =
       std::max(kAlignmentBytes, align_up((collective->bytes + chunks - 1) /
                                          std::max<int64_t>(chunks, 1)));
@@ -153,6 +157,11 @@ Status cut_into_chunks(int64_t chunks, PlannedCollective* collective) {
 }
 
 }  // namespace
+
+int64_t payload_bytes(const CollectiveSlot& slot) {
+  return is_bytewise(slot.kind) ? align_up(slot.bytes)
+                                : std::max(slot.bytes, slot.output_bytes);
+}
 
 Result<PlannedCollective> plan_collective(const OpGraph& graph, int64_t ranks,
                                           const std::vector<int32_t>& members,
@@ -170,7 +179,9 @@ Result<PlannedCollective> plan_collective(const OpGraph& graph, int64_t ranks,
       return fail(ErrorKind::kInvalid, "it mixes {}: '{}' and '{}' differ",
                   mixed, collective_of(members[0]), collective_of(slot));
     }
-    collective.members.push_back({slot, align_up(collective.bytes)});
+    collective.members.push_back({slot, is_bytewise(collective.kind)
+                                            ? align_up(collective.bytes)
+                                            : collective.bytes});
     const CollectiveSlot& at = graph.slots[static_cast<size_t>(slot)];
     collective.bytes = collective.members.back().offset_bytes +
                        std::max(at.bytes, at.output_bytes);

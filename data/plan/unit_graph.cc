@@ -136,7 +136,8 @@ class Resolver {
   Status add_collective(UnitRef ref, const std::vector<int32_t>& members,
                         int64_t chunks) {
     const CollectiveSlot& first = graph_.slots[static_cast<size_t>(members[0])];
-    if (ref.kind == UnitRef::Kind::kBucket && !is_bytewise(first.kind)) {
+    if (ref.kind == UnitRef::Kind::kBucket &&
+        !facts_of(first.kind).shares_buckets) {
       return fail(ErrorKind::kInvalid, "'{}' is of kind {}, which runs alone",
                   graph_.at(first.collective).name,
                   reprise::name_of(first.kind));

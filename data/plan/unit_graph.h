@@ -23,14 +23,14 @@ constexpr int64_t align_up(int64_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
 
-/// One slot's place in its collective's contiguous buffer.
+/// One slot's place in its collective's payload.
 struct SlotPlace {
   int32_t slot = 0;          ///< Index in OpGraph::slots.
-  int64_t offset_bytes = 0;  ///< 64-byte aligned.
+  int64_t offset_bytes = 0;  ///< In one buffer 64-byte aligned.
 };
 
-/// Collectives that run as one over one buffer; one whose input and output
-/// differ runs alone, from its operand's place to a buffer of its result.
+/// Collectives that run as one: bytewise ones over one buffer, others at once,
+/// each from its operand's place to a buffer of its result.
 struct PlannedCollective {
   int32_t bucket = -1;  ///< Index in Plan::buckets, or -1.
   std::vector<SlotPlace> members;
@@ -39,7 +39,8 @@ struct PlannedCollective {
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<std::vector<int64_t>> groups;
   std::vector<std::pair<int64_t, int64_t>> pairs;  ///< Of a permute.
-  int64_t bytes = 0;        ///< Payload, padding between members included.
+  /// Payload, in one buffer with padding between members.
+  int64_t bytes = 0;
   int64_t chunk_bytes = 0;  ///< Of every chunk but the last.
   int64_t chunks = 1;
   uint32_t first_unit = 0;  ///< Its chunks are units first_unit + 0, 1, ….
@@ -76,10 +77,15 @@ Result<UnitGraph> plan_units(const OpGraph& graph, const PlanChoice& plan);
 /// `bind_plan`, too.
 Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan);
 
-/// Slots as one collective over one buffer, cut into chunks, without units.
+/// What a slot adds to the payload of a bucket: its operand and the padding
+/// behind it, or where these differ the larger of operand and result.
+int64_t payload_bytes(const CollectiveSlot& slot);
+
+/// Slots as one collective, cut into chunks, without units.
 /// Requires: at least one member. Errors: kInvalid where members differ in
-/// type, groups or reduction, for more chunks than lines of 64 bytes, and for
-/// groups that are not of `ranks`; kUnsupported for another reduction.
+/// kind, type, groups or reduction, for more chunks than lines of 64 bytes or
+/// than one where they do not share a buffer, and for groups that are not of
+/// `ranks`; kUnsupported for another reduction.
 Result<PlannedCollective> plan_collective(const OpGraph& graph, int64_t ranks,
                                           const std::vector<int32_t>& members,
                                           int64_t chunks);

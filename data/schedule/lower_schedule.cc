@@ -193,13 +193,16 @@ class Assembler {
         spec.bytes * 8 / std::max(primitive_type_bits(collective.type), 1);
     spec.groups = collective.groups;
     spec.pairs = collective.pairs;
-    spec.output = placement_.collective[c];
+    const std::vector<Location>& places = placement_.collective[c];
     if (is_bytewise(collective.kind)) {
-      spec.output = {spec.output.buffer, begin, end - begin};
-      spec.input = spec.output;
+      const Location chunk{places.front().buffer, begin, end - begin};
+      spec.arrays = {{chunk, chunk}};
     } else {
-      const auto slot = static_cast<size_t>(collective.members.front().slot);
-      spec.input = location_of(graph_.slots[slot].input);
+      for (size_t m = 0; m < places.size(); ++m) {
+        const auto slot = static_cast<size_t>(collective.members[m].slot);
+        spec.arrays.push_back(
+            {location_of(graph_.slots[slot].input), places[m]});
+      }
     }
     spec.bucket = collective.bucket;
     spec.chunk = static_cast<int32_t>(planned.chunk);
@@ -208,11 +211,13 @@ class Assembler {
                            primitive_type_name(spec.type), spec.bytes,
                            members_text(spec));
     unit.bytes = static_cast<double>(spec.bytes);
-    unit.reads = {spec.input};
-    // What a rank gathers from itself stays where it is.
-    if (schedule_.buffers[index_of(spec.output.buffer)].kind ==
-        BufferKind::kTemporary)
-      unit.writes = {spec.output};
+    for (const CollectiveArray& array : spec.arrays) {
+      unit.reads.push_back(array.input);
+      // What a rank gathers from itself stays where it is.
+      if (schedule_.buffers[index_of(array.output.buffer)].kind ==
+          BufferKind::kTemporary)
+        unit.writes.push_back(array.output);
+    }
     schedule_.units.push_back(std::move(unit));
   }
 

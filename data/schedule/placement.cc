@@ -201,11 +201,13 @@ class Placer {
   void give_parameters_back() {
     for (const PlannedCollective& collective : units_.collectives) {
       if (!gives_back(collective)) continue;
-      const CollectiveSlot& slot = slot_at(collective.members.front());
-      const int32_t parameter = parameter_of_[index_of(slot.input)];
-      if (parameter < 0 || slot.output == kNoInstruction) continue;
-      parameter_of_[index_of(slot.output)] = parameter;
-      put(slot.output, result_.location[index_of(slot.input)]);
+      for (const SlotPlace& member : collective.members) {
+        const CollectiveSlot& slot = slot_at(member);
+        const int32_t parameter = parameter_of_[index_of(slot.input)];
+        if (parameter < 0 || slot.output == kNoInstruction) continue;
+        parameter_of_[index_of(slot.output)] = parameter;
+        put(slot.output, result_.location[index_of(slot.input)]);
+      }
     }
   }
 
@@ -270,12 +272,15 @@ class Placer {
     const std::vector<bool> several = ops_of_several_units(graph_, units_);
     result_.slot_copy.assign(graph_.slots.size(), -1);
     for (const PlannedCollective& collective : units_.collectives) {
+      std::vector<Location>& places = result_.collective.emplace_back();
       if (!is_bytewise(collective.kind)) {
-        place_apart(collective, several);
+        const bool in_place = gives_back(collective);
+        for (const SlotPlace& member : collective.members)
+          places.push_back(place_apart(slot_at(member), in_place, several));
         continue;
       }
       const Location whole = add_temporary(collective.bytes);
-      result_.collective.push_back(whole);
+      places.push_back(whole);
       for (const SlotPlace& member : collective.members) {
         const CollectiveSlot& slot = slot_at(member);
         const Location place{whole.buffer, member.offset_bytes, slot.bytes};
@@ -293,20 +298,17 @@ class Placer {
     return graph_.slots[static_cast<size_t>(member.slot)];
   }
 
-  /// Its operand stays where it is; its result has a buffer of its own, unless
-  /// it is the operand.
-  void place_apart(const PlannedCollective& collective,
-                   const std::vector<bool>& several) {
-    const CollectiveSlot& slot = slot_at(collective.members.front());
-    const bool is_there =
-        slot.output != kNoInstruction && placed_[index_of(slot.output)];
-    const Location result = is_there ? result_.location[index_of(slot.output)]
-                                     : add_temporary(slot.output_bytes);
-    result_.collective.push_back(result);
-    if (is_there || slot.output == kNoInstruction) return;
+  /// Its operand stays where it is; its result, whose place is returned, has a
+  /// buffer of its own, unless it is the operand.
+  Location place_apart(const CollectiveSlot& slot, bool in_place,
+                       const std::vector<bool>& several) {
+    if (slot.output == kNoInstruction) return add_temporary(slot.output_bytes);
+    if (placed_[index_of(slot.output)])
+      return result_.location[index_of(slot.output)];
+    const Location result = add_temporary(slot.output_bytes);
     put(slot.output, result);
-    if (gives_back(collective) && reduces_in_place(slot, several))
-      put(slot.input, result);
+    if (in_place && reduces_in_place(slot, several)) put(slot.input, result);
+    return result;
   }
 
   Location locate(InstructionId value) {
@@ -353,8 +355,9 @@ class Placer {
       if (routines_[u] != nullptr) place_routine(u);
     }
     for (const PlannedCollective& collective : units_.collectives) {
-      if (!is_bytewise(collective.kind))
-        locate(slot_at(collective.members.front()).input);
+      if (is_bytewise(collective.kind)) continue;
+      for (const SlotPlace& member : collective.members)
+        locate(slot_at(member).input);
     }
     for (const auto& [slot, place] : copied_) {
       const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];

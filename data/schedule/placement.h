@@ -24,8 +24,9 @@ struct Placement {
   std::vector<Buffer> buffers;
   std::vector<BufferId> parameter_buffers;  ///< By number.
   std::vector<Location> location;           ///< [value]
-  /// [planned collective] Its buffer; of its result where that is apart.
-  std::vector<Location> collective;
+  /// [planned collective] Its buffer, or its members' results where these are
+  /// apart.
+  std::vector<std::vector<Location>> collective;
   /// [unit] Of a routine: its result's arrays, then its workspace if it has
   /// one. Without bytes where nothing need be written.
   std::vector<std::vector<Location>> routine_writes;

@@ -89,6 +89,12 @@ struct DotSpec {
   }
 };
 
+/// Where one of the operands that a unit communicates lies, and its result; one
+/// and the same where it runs in place.
+struct CollectiveArray {
+  Location input, output;
+};
+
 /// What one unit communicates. Rank r of a group has its part r.
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -101,8 +107,9 @@ struct CollectiveSpec {
   std::vector<std::vector<int64_t>> groups;
   /// Of a permute: from which rank to which.
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  Location input, output;  ///< One and the same where it runs in place.
-  int32_t bucket = -1;     ///< Place in the plan's buckets, or -1.
+  /// One, or of a bucket whose members do not share a buffer, its members.
+  std::vector<CollectiveArray> arrays;
+  int32_t bucket = -1;  ///< Place in the plan's buckets, or -1.
   int32_t chunk = 0;
 };
 
@@ -169,11 +176,12 @@ enum class ParameterBytes : uint8_t { kHere, kElsewhere };
 ///   memory_order takes the place of the text's where it takes fewer bytes.
 /// - A bytewise collective (is_bytewise), or a rank's gather or scatter with
 ///   itself alone, runs in place, any other from its operand to a buffer of its
-///   own. Its producer writes an operand straight into the collective's buffer;
-///   a bytewise one's parameter, or what others read too, is copied
-///   there by a unit `copy:COLLECTIVE[:OPERAND]` just before the collective
-///   (its first chunk that needs it). Members of a bucket are 64-byte aligned;
-///   padding between them is reduced with whatever it holds and never read.
+///   own, also in a bucket. Its producer writes an operand straight into the
+///   collective's buffer; a bytewise one's parameter, or what others read too,
+///   is copied there by a unit `copy:COLLECTIVE[:OPERAND]` just before the
+///   collective (its first chunk that needs it). Members of a bucket are
+///   64-byte aligned; padding between them is reduced with whatever it holds
+///   and never read.
 /// - State outputs are written into the parameter that they alias when every
 ///   other reader of the old value runs before; else into a temporary that a
 ///   unit `update:OUTPUT` copies at the end. An output that is the old value

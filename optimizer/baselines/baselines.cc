@@ -40,19 +40,35 @@ PlanChoice bucketed(PlanPricer& pricer, const PricedPlan& eager,
 }
 
 /// XLA's combiner joins whatever does not wait for each other, gradients or
-/// not.
-void join_waves(const PlanPricer& pricer, const Gradients& gradients,
-                PlanChoice* plan) {
-  for (const Wave& wave : gradients.waves) {
-    BucketProgram program;
-    for (const int32_t slot : wave) {
-      program.gradients.push_back(
-          {.bytes =
-               align_up(pricer.ops().slots[static_cast<size_t>(slot)].bytes)});
-    }
-    const auto joined = buckets_of(wave, xla_borders(program));
-    plan->buckets.insert(plan->buckets.end(), joined.begin(), joined.end());
+/// not, and counts the bytes of results.
+std::vector<ChosenBucket> combined_by_xla(const PlanPricer& pricer,
+                                          const Gradients& gradients) {
+  std::vector<Wave> alike = gradients.waves;
+  for (const Gradients& key : by_key(gradients)) {
+    Wave& slots = alike.emplace_back();
+    for (const Gradient& gradient : key.list) slots.push_back(gradient.slot);
   }
+  std::vector<ChosenBucket> buckets;
+  for (const Wave& slots : alike) {
+    BucketProgram program;
+    for (const int32_t slot : slots) {
+      const auto at = static_cast<size_t>(slot);
+      program.gradients.push_back(
+          {.bytes = align_up(pricer.ops().slots[at].output_bytes)});
+    }
+    const auto joined = buckets_of(slots, xla_borders(program));
+    buckets.insert(buckets.end(), joined.begin(), joined.end());
+  }
+  return buckets;
+}
+
+/// What DDP and Horovod are about.
+Gradients all_reduces(const PlanPricer& pricer, Gradients gradients) {
+  std::erase_if(gradients.list, [&](const Gradient& gradient) {
+    return pricer.ops().slots[static_cast<size_t>(gradient.slot)].kind !=
+           CollectiveKind::kAllReduce;
+  });
+  return gradients;
 }
 
 Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
@@ -63,9 +79,9 @@ Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
   plan.fusion = tree->merged();
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
-  const Gradients gradients = gradients_of(pricer, **eager);
-  PlanChoice choice = bucketed(pricer, **eager, gradients, xla_borders);
-  join_waves(pricer, gradients, &choice);
+  PlanChoice choice = (*eager)->plan;
+  choice.order.clear();
+  choice.buckets = combined_by_xla(pricer, gradients_of(pricer, **eager));
   auto combined = eager_plan(pricer, std::move(choice));
   if (!combined) return combined;
   const auto graph =
@@ -167,7 +183,8 @@ Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
   if (name.find("+fusion") != std::string_view::npos) plan.fusion = fusion;
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
-  const Gradients gradients = gradients_of(pricer, **eager);
+  const Gradients gradients =
+      all_reduces(pricer, gradients_of(pricer, **eager));
   return eager_plan(
       pricer, is_ddp ? bucketed(pricer, **eager, gradients, ddp_groups)
                      : bucketed(pricer, **eager, gradients, horovod_borders));

@@ -31,13 +31,11 @@ class ProgramTurn : public Turn {
     if (!buckets_) return true;
     if (settled_ || round_ == kMaxRounds || gradients_.list.empty())
       return false;
-    BucketProgram program = bucket_program_of(gradients_, search_.costs());
-    const auto meeting_ns = static_cast<int64_t>(search_.costs().meeting_ns);
-    program.price_ns = [price_ns = std::move(program.price_ns), meeting_ns](
-                           int64_t bytes, uint32_t key) {
-      return price_ns(bytes, key) + meeting_ns;
-    };
-    buckets_ = buckets_of(gradients_, solve_buckets(program).borders);
+    buckets_.emplace();
+    for (const Gradients& run : runs_of_keys(gradients_)) {
+      const std::vector<ChosenBucket> solved = solve(run);
+      buckets_->insert(buckets_->end(), solved.begin(), solved.end());
+    }
     ++round_;
     return true;
   }
@@ -72,6 +70,16 @@ class ProgramTurn : public Turn {
   std::string explain() const override { return "buckets by dynamic program"; }
 
  private:
+  std::vector<ChosenBucket> solve(const Gradients& gradients) const {
+    BucketProgram program = bucket_program_of(gradients, search_.costs());
+    const auto meeting_ns = static_cast<int64_t>(search_.costs().meeting_ns);
+    program.price_ns = [price_ns = std::move(program.price_ns), meeting_ns](
+                           int64_t bytes, uint32_t key) {
+      return price_ns(bytes, key) + meeting_ns;
+    };
+    return buckets_of(gradients, solve_buckets(program).borders);
+  }
+
   Gradients gradients_;  ///< On the timeline of the last plan.
   /// Of the last plan; nothing before the first.
   std::optional<std::vector<ChosenBucket>> buckets_;
@@ -130,11 +138,12 @@ struct Member {
   uint32_t key = 0;
 };
 
-/// Gradients, then waves, each with a key of its own.
+/// Gradients key by key, then waves, each with a key of its own.
 std::vector<Member> members_of(const Gradients& gradients) {
   std::vector<Member> members;
-  for (const Gradient& gradient : gradients.list) {
-    members.push_back({gradient.slot, gradient.figures.key});
+  for (const Gradients& key : by_key(gradients)) {
+    for (const Gradient& gradient : key.list)
+      members.push_back({gradient.slot, gradient.figures.key});
   }
   auto key = static_cast<uint32_t>(gradients.samples.size());
   for (const Wave& wave : gradients.waves) {

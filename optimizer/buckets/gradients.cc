@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "data/plan/unit_graph.h"
 
@@ -97,9 +98,9 @@ std::vector<Found> find_collectives(const PricedPlan& plan, const OpGraph& ops,
     const CollectiveSlot& slot = ops.slots[i];
     const uint32_t unit = of.collective[index_of(slot.collective)];
     if (unit == kNone) continue;
-    if (!is_bytewise(slot.kind)) continue;  // It shares no bucket.
+    if (!facts_of(slot.kind).shares_buckets) continue;
     Gradient gradient{static_cast<int32_t>(i), {}};
-    gradient.figures.bytes = align_up(slot.bytes);
+    gradient.figures.bytes = payload_bytes(slot);
     const InstructionId producer = ops.producer[index_of(slot.input)];
     if (producer != kNoInstruction && of.compute[index_of(producer)] != kNone) {
       gradient.figures.ready_ns = times[of.compute[index_of(producer)]].end_ns;
@@ -159,6 +160,29 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
   }
   add_updates(plan, ops, gradient_of_value, gradients);
   return gradients;
+}
+
+std::vector<Gradients> by_key(const Gradients& gradients) {
+  std::vector<Gradients> all(gradients.samples.size());
+  for (Gradients& each : all) {
+    each.compute_free_ns = gradients.compute_free_ns;
+    each.samples = gradients.samples;
+  }
+  for (const Gradient& gradient : gradients.list)
+    all[gradient.figures.key].list.push_back(gradient);
+  std::erase_if(all, [](const Gradients& each) { return each.list.empty(); });
+  return all;
+}
+
+std::vector<Gradients> runs_of_keys(const Gradients& gradients) {
+  std::vector<Gradients> keys = by_key(gradients);
+  size_t runs = 0;
+  uint32_t last = kNone;
+  for (const Gradient& gradient : gradients.list) {
+    if (std::exchange(last, gradient.figures.key) != last) ++runs;
+  }
+  if (runs > keys.size()) return keys;
+  return {gradients};
 }
 
 BucketProgram bucket_program_of(const Gradients& gradients,

@@ -19,7 +19,8 @@ struct Gradient {
   ReadyGradient figures;
 };
 
-/// Slots of collectives that others wait for, but not for each other, and that
+/// Slots of collectives that others wait for (parameters that are gathered,
+/// statistics of a batch), but not for each other, and that
 /// may share a bucket, by ready time; two or more.
 using Wave = std::vector<int32_t>;
 
@@ -37,6 +38,12 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan);
 /// The program of these gradients. `gradients` and `costs` must outlive it.
 BucketProgram bucket_program_of(const Gradients& gradients,
                                 const CostModel& costs);
+
+/// Those of the list of each key, in its order: what may share a bucket stands
+/// side by side.
+std::vector<Gradients> by_key(const Gradients& gradients);
+/// The list itself where that is so already, else by_key.
+std::vector<Gradients> runs_of_keys(const Gradients& gradients);
 
 /// Buckets from borders over the list, in ready order. A gradient alone in its
 /// bucket stays a collective of its own.

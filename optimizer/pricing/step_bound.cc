@@ -45,8 +45,8 @@ bool is_alike(const CollectiveSpec& a, const CollectiveSpec& b) {
          a.groups == b.groups;
 }
 
-/// Which collectives may share a bucket with another: bytewise ones for which
-/// one alike neither waits for them nor they for it.
+/// Which collectives may share a bucket with another: those for which one alike
+/// neither waits for them nor they for it.
 std::vector<bool> may_share(const PricedPlan& plan) {
   using Bits = std::vector<bool>;
   const size_t units = plan.schedule.units.size();
@@ -66,7 +66,7 @@ std::vector<bool> may_share(const PricedPlan& plan) {
     if (unit.kind != UnitKind::kCollective) continue;
     for (size_t c = 0; c < collectives.size(); ++c) {
       const Unit& other = plan.schedule.units[collectives[c]];
-      if (mine[c] || !is_bytewise(unit.collective.kind) ||
+      if (mine[c] || !facts_of(unit.collective.kind).shares_buckets ||
           !is_alike(unit.collective, other.collective))
         continue;
       shares[u] = shares[collectives[c]] = true;

@@ -11,8 +11,7 @@ Result<CalledCollective> CalledCollective::bind(const Unit& unit,
   if (!runs) return pass(runs.error(), unit.name);
   CalledCollective bound;
   bound.unit_ = &unit;
-  bound.input_ = input;
-  bound.output_ = output;
+  bound.array_ = {input, output};
   bound.entries_ = &entries;
   bound.among_ = &among;
   bound.number_ = ++among.bound;
@@ -31,7 +30,7 @@ uint32_t CalledCollective::tag() const {
 
 bool CalledCollective::run() const {
   const Status done =
-      among_->communicator->run(unit_->collective, input_, output_, tag());
+      among_->communicator->run(unit_->collective, {&array_, 1}, tag());
   if (done) return true;
   among_->error = {done.error().kind,
                    fmt::format("{}: {} (ranks must go through a loop that "

@@ -44,8 +44,7 @@ class CalledCollective {
   uint32_t tag() const;
 
   const Unit* unit_ = nullptr;
-  const void* input_ = nullptr;
-  void* output_ = nullptr;
+  ArrayBytes array_;
   const ProgramEntries* entries_ = nullptr;
   CalledCollectives* among_ = nullptr;
   uint32_t number_ = 0;

@@ -255,9 +255,11 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
   const uint32_t needed = walk.wait_for[place];
   if (needed != 0) ready_ns_ = told_ns_[needed - 1];
   const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
-  const Status done =
-      communicator_.run(unit.collective, bytes_of(unit.collective.input).data(),
-                        bytes_of(unit.collective.output).data());
+  arrays_.clear();
+  for (const CollectiveArray& array : unit.collective.arrays)
+    arrays_.push_back(
+        {bytes_of(array.input).data(), bytes_of(array.output).data()});
+  const Status done = communicator_.run(unit.collective, arrays_, 0);
   if (!done) {
     fail_communication(
         {done.error().kind, fmt::format("step {}, {}: {}", step, unit.name,

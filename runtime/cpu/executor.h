@@ -100,9 +100,10 @@ class Executor final : public StepExecutor {
   StreamSequences waits_;
   ScratchMemory scratch_;
   CalledCollectives called_;
-  UnitCalls calls_;               ///< Of the compute stream.
-  std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
-  int64_t sequence_ = 0;          ///< Collectives run so far.
+  UnitCalls calls_;                 ///< Of the compute stream.
+  std::vector<int64_t> told_ns_;    ///< `[place]` When compute told its end.
+  std::vector<ArrayBytes> arrays_;  ///< Of the latest collective.
+  int64_t sequence_ = 0;            ///< Collectives run so far.
   int64_t ready_ns_ = 0;    ///< When the latest collective could have started.
   uint32_t immediate_ = 0;  ///< Collectives run this step without a thread.
 

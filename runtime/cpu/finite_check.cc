@@ -43,8 +43,8 @@ FiniteCheck::Seen FiniteCheck::seen_by(const Unit& unit, bool written) const {
       add(unit.dot.type, unit.dot.rhs.location);
     }
   } else if (unit.kind == UnitKind::kCollective) {
-    add(unit.collective.type,
-        written ? unit.collective.output : unit.collective.input);
+    for (const CollectiveArray& array : unit.collective.arrays)
+      add(unit.collective.type, written ? array.output : array.input);
   }
   return all;  // What copies makes nothing new.
 }

@@ -51,9 +51,10 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
 Result<CalledCollective> called_collective(const UnitContext& context,
                                            const Unit& unit) {
   REPRISE_CHECK(context.entries != nullptr && context.collectives != nullptr);
-  return CalledCollective::bind(unit,
-                                context.bytes_of(unit.collective.input).data(),
-                                context.bytes_of(unit.collective.output).data(),
+  // A bucket is the plan's, which reaches into no called program.
+  const CollectiveArray& array = unit.collective.arrays.front();
+  return CalledCollective::bind(unit, context.bytes_of(array.input).data(),
+                                context.bytes_of(array.output).data(),
                                 *context.entries, *context.collectives);
 }
 

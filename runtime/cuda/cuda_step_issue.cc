@@ -123,9 +123,13 @@ Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
   const int64_t start_ns = timed ? Recorder::now_ns() : 0;
   if (status) {
     const UnitScope scope(injected_, index_of(id));
-    status = communicator_.enqueue(
-        unit.collective, program_->address_of(unit.collective.input),
-        program_->address_of(unit.collective.output), communication_.get());
+    std::vector<ArrayAddresses> arrays;
+    for (const CollectiveArray& array : unit.collective.arrays) {
+      arrays.push_back({program_->address_of(array.input),
+                        program_->address_of(array.output)});
+    }
+    status =
+        communicator_.enqueue(unit.collective, arrays, communication_.get());
   }
   if (!status) {
     return pass(status.error(), fmt::format("step {}, {}", step, unit.name));

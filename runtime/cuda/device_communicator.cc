@@ -9,7 +9,7 @@ class SoloDeviceCommunicator : public DeviceCommunicator {
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_host_staged() const override { return false; }
   bool is_immediate() const override { return true; }
-  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t,
+  Status enqueue(const CollectiveSpec&, std::span<const ArrayAddresses>,
                  CUstream_st*) override {
     return {};
   }
@@ -18,8 +18,12 @@ class SoloDeviceCommunicator : public DeviceCommunicator {
 }  // namespace
 
 size_t touched_bytes(const CollectiveSpec& spec) {
-  if (spec.input == spec.output) return static_cast<size_t>(spec.bytes);
-  return static_cast<size_t>(spec.input.size_bytes + spec.output.size_bytes);
+  int64_t bytes = 0;
+  for (const CollectiveArray& array : spec.arrays) {
+    bytes += array.output.size_bytes;
+    if (array.input != array.output) bytes += array.input.size_bytes;
+  }
+  return static_cast<size_t>(bytes);
 }
 
 std::unique_ptr<DeviceCommunicator> make_solo_device_communicator() {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "data/result.h"
 #include "data/schedule/schedule.h"
@@ -18,6 +19,11 @@ namespace reprise {
 struct DeviceSpan {
   uint64_t base = 0;
   size_t size_bytes = 0;
+};
+
+/// The device addresses of a CollectiveArray.
+struct ArrayAddresses {
+  uint64_t input = 0, output = 0;
 };
 
 /// Collectives among ranks, in stream order. Every rank enqueues the same
@@ -55,13 +61,20 @@ class DeviceCommunicator {
   /// is enqueued here; results that lie elsewhere are copies of the operands.
   virtual bool is_immediate() const { return false; }
 
-  /// Enqueues one collective from device address `input` to `output`, which are
-  /// the same where it runs in place. Under capture
+  /// Enqueues one collective over `arrays`, those of the spec in their order.
+  /// Under capture
   /// of `stream` it becomes part of the graph (not when host-staged). Errors:
   /// kDevice when a rank was lost or kept silent, naming it where that is
   /// known. After an error no further call succeeds.
-  virtual Status enqueue(const CollectiveSpec& spec, uint64_t input,
-                         uint64_t output, CUstream_st* stream) = 0;
+  virtual Status enqueue(const CollectiveSpec& spec,
+                         std::span<const ArrayAddresses> arrays,
+                         CUstream_st* stream) = 0;
+  /// Of one array.
+  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
+                 CUstream_st* stream) {
+    const ArrayAddresses array{input, output};
+    return enqueue(spec, {&array, 1}, stream);
+  }
 
   /// Asks, without waiting, whether something enqueued has failed since (a peer
   /// was lost): to be called while waiting for a stream, every few

@@ -19,8 +19,8 @@ struct DeviceUnitCalls::Call {
   Kind kind = Kind::kLaunches;
   std::vector<Launch> launches;  ///< Of a dot, what is packed before it.
   CublasLibrary::Call dot;
-  CUdeviceptr target = 0, source = 0;  ///< kCopy, kCollective.
-  size_t size_bytes = 0;
+  std::vector<ArrayAddresses> arrays;  ///< kCopy, kCollective.
+  std::vector<size_t> copied_bytes;    ///< kCopy: [array].
   std::unique_ptr<DeviceRoutine> routine;
   DeviceCommunicator* communicator = nullptr;
 };
@@ -53,9 +53,9 @@ class DeviceUnitCalls::Binder {
       case UnitKind::kCopy:
         REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
         call.kind = Call::Kind::kCopy;
-        call.source = context_.address_of(unit.reads[0]);
-        call.target = context_.address_of(unit.writes[0]);
-        call.size_bytes = static_cast<size_t>(unit.writes[0].size_bytes);
+        call.arrays = {{context_.address_of(unit.reads[0]),
+                        context_.address_of(unit.writes[0])}};
+        call.copied_bytes = {static_cast<size_t>(unit.writes[0].size_bytes)};
         return {};
       case UnitKind::kRoutine:
         return bind_routine(unit, call);
@@ -159,13 +159,17 @@ class DeviceUnitCalls::Binder {
     DeviceCommunicator* communicator = shared_.binding.communicator;
     REPRISE_CHECK(context_.is_step || communicator != nullptr);
     const bool alone = communicator != nullptr && communicator->is_immediate();
-    call.source = context_.address_of(spec.input);
-    call.target = context_.address_of(spec.output);
-    if (alone && call.source != call.target) {
+    for (const CollectiveArray& array : spec.arrays) {
+      const ArrayAddresses addresses{context_.address_of(array.input),
+                                     context_.address_of(array.output)};
+      if (alone && addresses.input == addresses.output) continue;
+      call.arrays.push_back(addresses);
+      call.copied_bytes.push_back(static_cast<size_t>(
+          std::min(array.input.size_bytes, array.output.size_bytes)));
+    }
+    if (alone) {
       call.kind = Call::Kind::kCopy;
-      call.size_bytes = static_cast<size_t>(
-          std::min(spec.input.size_bytes, spec.output.size_bytes));
-    } else if (!alone && !context_.is_step) {
+    } else if (!context_.is_step) {
       call.kind = Call::Kind::kCollective;
       call.communicator = communicator;
       shared_.called_collectives.push_back(&unit);
@@ -225,16 +229,20 @@ Status DeviceUnitCalls::enqueue(UnitId unit, CUstream stream) const {
     case Call::Kind::kDot:
       return call.dot.enqueue(stream);
     case Call::Kind::kCopy:
-      return driver_->check(
-          driver_->copy_on_device_async(call.target, call.source,
-                                        call.size_bytes, stream),
-          "cuMemcpyDtoDAsync");
+      for (size_t a = 0; a < call.arrays.size(); ++a) {
+        const Status copied =
+            driver_->check(driver_->copy_on_device_async(
+                               call.arrays[a].output, call.arrays[a].input,
+                               call.copied_bytes[a], stream),
+                           "cuMemcpyDtoDAsync");
+        if (!copied) return copied;
+      }
+      return {};
     case Call::Kind::kRoutine:
       return call.routine->enqueue(stream);
     case Call::Kind::kCollective:
       return call.communicator->enqueue(
-          schedule_->units[index_of(unit)].collective, call.source, call.target,
-          stream);
+          schedule_->units[index_of(unit)].collective, call.arrays, stream);
   }
   return {};
 }
@@ -252,6 +260,8 @@ int64_t DeviceUnitCalls::operations() const {
   for (const Call& call : calls_) {
     operations += static_cast<int64_t>(call.launches.size());
     operations += call.routine != nullptr ? call.routine->operations() : 1;
+    if (call.kind == Call::Kind::kCopy && call.arrays.size() > 1)
+      operations += static_cast<int64_t>(call.arrays.size()) - 1;
   }
   return operations;
 }

@@ -19,7 +19,8 @@ class HostStagedCommunicator final : public DeviceCommunicator {
   }
   bool is_host_staged() const override { return true; }
   bool is_immediate() const override { return host_->is_immediate(); }
-  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
+  Status enqueue(const CollectiveSpec& spec,
+                 std::span<const ArrayAddresses> arrays,
                  CUstream_st* stream) override;
 
  private:
@@ -27,6 +28,12 @@ class HostStagedCommunicator final : public DeviceCommunicator {
     REPRISE_CHECK(data >= memory_.base &&
                   data - memory_.base + size_bytes <= memory_.size_bytes);
   }
+  struct StagedArray {
+    std::byte *from = nullptr, *to = nullptr;
+    size_t in = 0, out = 0;  ///< Bytes.
+  };
+  std::vector<StagedArray> stage(const CollectiveSpec& spec,
+                                 std::span<const ArrayAddresses> arrays) const;
   Status let_go_of_staging(CUstream_st* stream);
 
   const Driver& driver_;
@@ -55,30 +62,50 @@ Status HostStagedCommunicator::let_go_of_staging(CUstream_st* stream) {
   return driver_.synchronize(*last, timeout_s_);
 }
 
+/// The operands and results of all arrays, one behind the other.
+std::vector<HostStagedCommunicator::StagedArray> HostStagedCommunicator::stage(
+    const CollectiveSpec& spec, std::span<const ArrayAddresses> arrays) const {
+  std::vector<StagedArray> staged;
+  std::byte* free = staging_.bytes().data();
+  for (size_t a = 0; a < arrays.size(); ++a) {
+    const auto& [input, output] = spec.arrays[a];
+    const bool in_place = arrays[a].input == arrays[a].output;
+    StagedArray& array = staged.emplace_back();
+    array.in = static_cast<size_t>(input.size_bytes);
+    array.out = static_cast<size_t>(output.size_bytes);
+    check_within(arrays[a].input, array.in);
+    check_within(arrays[a].output, array.out);
+    array.from = free;
+    array.to = in_place ? free : free + array.in;
+    free = array.to + array.out;
+  }
+  REPRISE_CHECK(free <= staging_.bytes().data() + staging_.bytes().size());
+  return staged;
+}
+
 Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
-                                       uint64_t input, uint64_t output,
+                                       std::span<const ArrayAddresses> arrays,
                                        CUstream_st* stream) {
-  const bool in_place = input == output;
-  const auto whole = static_cast<size_t>(spec.bytes);
-  const size_t in =
-      in_place ? whole : static_cast<size_t>(spec.input.size_bytes);
-  const size_t out =
-      in_place ? whole : static_cast<size_t>(spec.output.size_bytes);
-  REPRISE_CHECK(touched_bytes(spec) <= staging_.bytes().size());
-  check_within(input, in);
-  check_within(output, out);
-  std::byte* const from = staging_.bytes().data();
-  std::byte* const to = in_place ? from : from + in;
+  std::vector<StagedArray> staged = stage(spec, arrays);
   Status status = let_go_of_staging(stream);
-  if (status) {
-    status = driver_.check(driver_.copy_to_host_async(from, input, in, stream),
-                           "cuMemcpyDtoHAsync");
+  for (size_t a = 0; a < arrays.size() && status; ++a) {
+    status = driver_.check(
+        driver_.copy_to_host_async(staged[a].from, arrays[a].input,
+                                   staged[a].in, stream),
+        "cuMemcpyDtoHAsync");
   }
   if (status) status = driver_.synchronize(stream, timeout_s_);
-  if (status) status = host_->run(spec, from, to);
-  if (!status) return status;
-  return driver_.check(driver_.copy_to_device_async(output, to, out, stream),
-                       "cuMemcpyHtoDAsync");
+  std::vector<ArrayBytes> bytes;
+  for (const StagedArray& array : staged)
+    bytes.push_back({array.from, array.to});
+  if (status) status = host_->run(spec, bytes, 0);
+  for (size_t a = 0; a < arrays.size() && status; ++a) {
+    status = driver_.check(
+        driver_.copy_to_device_async(arrays[a].output, staged[a].to,
+                                     staged[a].out, stream),
+        "cuMemcpyHtoDAsync");
+  }
+  return status;
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status check(const CollectiveSpec& spec) const override;
   Status join(const CollectiveSpec& spec) override;
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
+  Status enqueue(const CollectiveSpec& spec,
+                 std::span<const ArrayAddresses> arrays,
                  CUstream_st* stream) override;
   Status poll() override;
   void abort() override;
@@ -153,6 +154,9 @@ class NcclCommunicator final : public DeviceCommunicator {
   int call(const CollectiveSpec& spec, const std::byte* input,
            std::byte* output, ncclComm* communicator,
            CUstream_st* stream) const;
+  int call_together(const CollectiveSpec& spec,
+                    std::span<const ArrayAddresses> arrays,
+                    ncclComm* communicator, CUstream_st* stream) const;
   int exchange_parts(const CollectiveSpec& spec, const std::byte* input,
                      std::byte* output, ncclComm* communicator,
                      CUstream_st* stream) const;
@@ -286,8 +290,33 @@ int NcclCommunicator::call(const CollectiveSpec& spec, const std::byte* input,
   REPRISE_CHECK(false);  // `check` refuses it.
 }
 
-Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
-                                 uint64_t output, CUstream_st* stream) {
+/// A bucket of arrays of their own is one group of calls, which NCCL runs in
+/// one kernel. Source: NCCL documentation, "Group Calls".
+int NcclCommunicator::call_together(const CollectiveSpec& spec,
+                                    std::span<const ArrayAddresses> arrays,
+                                    ncclComm* communicator,
+                                    CUstream_st* stream) const {
+  int result = nccl_.start_group();
+  CollectiveSpec one;
+  one.kind = spec.kind;
+  one.reduction = spec.reduction;
+  one.type = spec.type;
+  one.groups = spec.groups;
+  for (size_t a = 0; a < arrays.size() && result == kNcclOk; ++a) {
+    const CollectiveArray& array = spec.arrays[a];
+    one.bytes = std::max(array.input.size_bytes, array.output.size_bytes);
+    one.elements = one.bytes * 8 / primitive_type_bits(spec.type);
+    result =
+        call(one, std::bit_cast<const std::byte*>(arrays[a].input),
+             std::bit_cast<std::byte*>(arrays[a].output), communicator, stream);
+  }
+  const int ended = nccl_.end_group();
+  return result == kNcclOk ? ended : result;
+}
+
+Status NcclCommunicator::enqueue(const CollectiveSpec& spec,
+                                 std::span<const ArrayAddresses> arrays,
+                                 CUstream_st* stream) {
   ncclComm* communicator = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -306,14 +335,17 @@ Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
                         [&](const auto& pair) { return pair.second == rank_; })
           : is_member;
   if (!receives && fills_with_zeros(spec.kind)) {
-    const Status cleared =
-        device_.clear(output, static_cast<size_t>(spec.bytes), stream);
+    const Status cleared = device_.clear(
+        arrays[0].output, static_cast<size_t>(spec.bytes), stream);
     if (!cleared) return cleared;
   }
   if (!is_member) return {};
   const int result =
-      call(spec, std::bit_cast<const std::byte*>(input),
-           std::bit_cast<std::byte*>(output), communicator, stream);
+      arrays.size() > 1
+          ? call_together(spec, arrays, communicator, stream)
+          : call(spec, std::bit_cast<const std::byte*>(arrays[0].input),
+                 std::bit_cast<std::byte*>(arrays[0].output), communicator,
+                 stream);
   if (result == kNcclOk || result == kNcclWorking) return {};
   return lost(result, communicator);
 }

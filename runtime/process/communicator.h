@@ -13,6 +13,12 @@
 
 namespace reprise {
 
+/// The bytes of a CollectiveArray.
+struct ArrayBytes {
+  const void* input = nullptr;
+  void* output = nullptr;
+};
+
 /// Blocking collectives among ranks. Every rank runs the same sequence, also of
 /// those that it has no part in; what all members compute has the same bits on
 /// all of them, and from run to run. `attach` and `check` belong to the thread
@@ -29,16 +35,18 @@ class Communicator {
   virtual Status check(const CollectiveSpec& spec) const = 0;
   /// True when `run` returns at once: no thread is worth waking for it.
   virtual bool is_immediate() const { return false; }
-  /// Runs one collective from `input` to `output`, which are the same where it
-  /// runs in place. Errors: kDevice when a rank was
+  /// Runs one collective over `arrays`, those of the spec in their order.
+  /// Errors: kDevice when a rank was
   /// lost or kept silent, naming it where there are two. After an error no
   /// further call succeeds, and the peers' calls fail too.
   /// A call meets calls of the same `tag` alone: ranks whose loops run
   /// differently often wait in vain rather than take each other's data.
-  virtual Status run(const CollectiveSpec& spec, const void* input,
-                     void* output, uint32_t tag) = 0;
+  virtual Status run(const CollectiveSpec& spec,
+                     std::span<const ArrayBytes> arrays, uint32_t tag) = 0;
+  /// Of one array, in a step.
   Status run(const CollectiveSpec& spec, const void* input, void* output) {
-    return run(spec, input, output, 0);
+    const ArrayBytes array{input, output};
+    return run(spec, {&array, 1}, 0);
   }
   /// Lets every peer that waits for this rank fail at once. Any thread.
   virtual void abandon() {}

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace reprise {
@@ -23,6 +24,13 @@ struct TransferGroup {
 using ReduceBytes =
     std::function<void(void*, const void*, const void*, size_t elements)>;
 
+/// One of several arrays that ranks gather or exchange at once.
+struct TransferArray {
+  const void* input = nullptr;
+  void* output = nullptr;
+  size_t part_bytes = 0;  ///< Of one rank.
+};
+
 // All throw gloo::IoException when a peer is lost or silent. Sizes are of the
 // larger of the two buffers.
 void ring_all_reduce(const TransferGroup& group, void* data, size_t elements,
@@ -31,6 +39,12 @@ void all_gather_parts(const TransferGroup& group, const void* input,
                       void* output, size_t size_bytes);
 void exchange_parts(const TransferGroup& group, const void* input, void* output,
                     size_t size_bytes);
+/// Of several arrays all messages are on their way before one is waited for, so
+/// together they take one latency.
+void all_gather_arrays(const TransferGroup& group,
+                       std::span<const TransferArray> arrays);
+void exchange_arrays(const TransferGroup& group,
+                     std::span<const TransferArray> arrays);
 /// From rank 0 of the group.
 void broadcast_bytes(const TransferGroup& group, const void* input,
                      void* output, size_t size_bytes);

@@ -3,9 +3,6 @@
 // (pair_exchange.h), more use Gloo's ring, or combine in the order of ranks
 // where each addition rounds to 16 bits. A peer that dies shows as a broken
 // pair; closing our own connections then tells the others at once.
-#include <gloo/math.h>
-#include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
 #include <gloo/transport/tcp/device.h>
 #include <unistd.h>
 
@@ -16,14 +13,16 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "data/hlo/module.h"
 #include "runtime/process/communicator.h"
 #include "runtime/process/flat_transfers.h"
+#include "runtime/process/group_collectives.h"
 #include "runtime/process/group_context.h"
+#include "runtime/process/mesh_context.h"
 #include "runtime/process/pair_exchange.h"
-#include "runtime/process/reduce_functions.h"
 #include "runtime/process/thread_setup.h"
 
 namespace reprise {
@@ -34,94 +33,19 @@ class SoloCommunicator : public Communicator {
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_immediate() const override { return true; }
-  Status run(const CollectiveSpec& spec, const void* input, void* output,
+  Status run(const CollectiveSpec& spec, std::span<const ArrayBytes> arrays,
              uint32_t) override {
-    if (input == output) return {};
-    // The whole of one rank; what several would leave, calibration needs not.
-    const int64_t bytes =
-        std::min(spec.input.size_bytes, spec.output.size_bytes);
-    std::memcpy(output, input, static_cast<size_t>(bytes));
+    for (size_t a = 0; a < arrays.size(); ++a) {
+      if (arrays[a].input == arrays[a].output) continue;
+      // The whole of one rank; what several would leave, calibration needs not.
+      const int64_t bytes = std::min(spec.arrays[a].input.size_bytes,
+                                     spec.arrays[a].output.size_bytes);
+      std::memcpy(arrays[a].output, arrays[a].input,
+                  static_cast<size_t>(bytes));
+    }
     return {};
   }
 };
-
-/// A full mesh whose addresses were exchanged by a ProcessGroup (Debian builds
-/// Gloo without its own MPI context).
-class MeshContext : public gloo::Context {
- public:
-  using gloo::Context::Context;
-
-  /// Listens; returns the addresses to be dialled by each peer, one after the
-  /// other, all of the same length.
-  std::string open(const std::shared_ptr<gloo::transport::Device>& device,
-                   std::chrono::milliseconds timeout) {
-    device_ = device;
-    setTimeout(timeout);
-    transportContext_ = device->createContext(rank, size);
-    transportContext_->setTimeout(timeout);
-    std::vector<std::string> addresses(static_cast<size_t>(size));
-    size_t length = 0;
-    for (int peer = 0; peer < size; ++peer) {
-      if (peer == rank) continue;
-      const std::vector<char> bytes =
-          transportContext_->createPair(peer)->address().bytes();
-      addresses[static_cast<size_t>(peer)].assign(bytes.begin(), bytes.end());
-      length = bytes.size();
-    }
-    addresses[static_cast<size_t>(rank)].resize(length);
-    std::string row;
-    for (const std::string& address : addresses) row += address;
-    return row;
-  }
-
-  void connect(const std::vector<std::string>& addresses) {
-    for (int peer = 0; peer < size; ++peer) {
-      if (peer == rank) continue;
-      const std::string& row = addresses[static_cast<size_t>(peer)];
-      const size_t length = row.size() / static_cast<size_t>(size);
-      const char* mine = row.data() + static_cast<size_t>(rank) * length;
-      const std::vector<char> address(mine, mine + length);
-      transportContext_->getPair(peer)->connect(address);
-    }
-  }
-};
-
-template <typename T>
-PairExchange::Reduce reduction_of(Reduction reduction) {
-  using Function = void (*)(void*, const void*, const void*, size_t);
-  switch (reduction) {
-    case Reduction::kSum:
-      return static_cast<Function>(&gloo::sum<T>);
-    case Reduction::kMax:
-      return static_cast<Function>(&gloo::max<T>);
-    case Reduction::kMin:
-      return static_cast<Function>(&gloo::min<T>);
-    case Reduction::kProduct:
-      return static_cast<Function>(&gloo::product<T>);
-  }
-  return nullptr;
-}
-
-PairExchange::Reduce function_of(PrimitiveType type, Reduction reduction) {
-  switch (type) {
-    case PrimitiveType::kF32:
-      return reduction_of<float>(reduction);
-    case PrimitiveType::kF64:
-      return reduction_of<double>(reduction);
-    case PrimitiveType::kS32:
-      return reduction_of<int32_t>(reduction);
-    case PrimitiveType::kS64:
-      return reduction_of<int64_t>(reduction);
-    case PrimitiveType::kU8:
-      return reduction_of<uint8_t>(reduction);
-    case PrimitiveType::kS8:
-      return reduction_of<int8_t>(reduction);
-    default:
-      if (const ReduceFunction own = reduce_function(type, reduction))
-        return own;
-      return nullptr;
-  }
-}
 
 class GlooCommunicator : public Communicator {
  public:
@@ -180,7 +104,7 @@ class GlooCommunicator : public Communicator {
                   name_of(spec.kind));
     }
     if (facts_of(spec.kind).reduces &&
-        !function_of(spec.type, spec.reduction)) {
+        !gloo_function(spec.type, spec.reduction)) {
       return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                   primitive_type_name(spec.type));
     }
@@ -194,13 +118,17 @@ class GlooCommunicator : public Communicator {
     return {};
   }
 
-  Status run(const CollectiveSpec& spec, const void* input, void* output,
+  Status run(const CollectiveSpec& spec, std::span<const ArrayBytes> arrays,
              uint32_t tag) override {
     if (spec.bytes == 0) return {};
     const std::vector<int64_t>* const members = group_of(spec, context_->rank);
     if (members == nullptr && !fills_with_zeros(spec.kind)) return {};
     try {
-      transfer(spec, members, input, output, tag);
+      if (arrays.size() > 1) {
+        transfer_together(spec, *members, arrays, tag);
+      } else {
+        transfer(spec, members, arrays[0].input, arrays[0].output, tag);
+      }
     } catch (const std::exception& error) {
       return lost(error.what(), members);
     }
@@ -242,9 +170,9 @@ class GlooCommunicator : public Communicator {
         REPRISE_CHECK(input == output);
         return all_reduce(group, spec, output);
       case CollectiveKind::kAllGather:
-        return all_gather(group, input, output, bytes);
+        return collectives_.all_gather(group, input, output, bytes);
       case CollectiveKind::kReduceScatter:
-        return reduce_scatter(group, spec, input, output);
+        return collectives_.reduce_scatter(group, spec, input, output);
       case CollectiveKind::kAllToAll:
         return exchange_parts(group, input, output, bytes);
       case CollectiveKind::kBroadcast:
@@ -254,103 +182,39 @@ class GlooCommunicator : public Communicator {
     }
   }
 
+  /// A bucket whose members do not share a buffer.
+  void transfer_together(const CollectiveSpec& spec,
+                         const std::vector<int64_t>& members,
+                         std::span<const ArrayBytes> arrays, uint32_t tag) {
+    std::vector<TransferArray> all;
+    for (size_t a = 0; a < arrays.size(); ++a) {
+      const CollectiveArray& array = spec.arrays[a];
+      const auto part = static_cast<size_t>(
+          std::min(array.input.size_bytes, array.output.size_bytes));
+      if (members.size() > 1) {
+        all.push_back({arrays[a].input, arrays[a].output, part});
+      } else if (arrays[a].input != arrays[a].output) {
+        std::memcpy(arrays[a].output, arrays[a].input, part);
+      }
+    }
+    if (all.empty()) return;
+    const TransferGroup group{context_of(members), tag};
+    if (spec.kind == CollectiveKind::kAllGather)
+      return all_gather_arrays(group, all);
+    REPRISE_CHECK(spec.kind == CollectiveKind::kReduceScatter);
+    collectives_.reduce_scatter_arrays(group, spec, all);
+  }
+
   void all_reduce(const TransferGroup& group, const CollectiveSpec& spec,
                   void* data) {
-    const auto elements = static_cast<size_t>(spec.elements);
+    if (!exchange_ || group.tag != 0 || group.context->size != 2)
+      return collectives_.all_reduce(group, spec, data);
     const auto element_bytes =
         static_cast<size_t>(primitive_type_bits(spec.type) / 8);
-    const PairExchange::Reduce reduce = function_of(spec.type, spec.reduction);
-    const CombineFunction combine = combine_of(group, spec);
-    if (combine != nullptr) {
-      all_reduce_in_order(group, data, elements, combine);
-    } else if (exchange_ && group.tag == 0) {
-      exchange_->all_reduce(static_cast<std::byte*>(data),
-                            elements * element_bytes, element_bytes, reduce);
-    } else if (elements * element_bytes <= kMostDirectBytes) {
-      all_reduce_directly(group, data, elements, element_bytes, reduce);
-    } else {
-      ring_all_reduce(group, data, elements, element_bytes, reduce);
-    }
-  }
-
-  /// Up to so many bytes a part goes to all others at once: one round of
-  /// messages, where Gloo's rings take ranks - 1 or twice as many, of two or
-  /// more segments each. A round costs tens of microseconds, as much as 8 KiB
-  /// on 1 Gbit/s; Open MPI's tuned all-reduce leaves its ring's like at 10,000
-  /// bytes (coll_tuned_decision_fixed.c).
-  static constexpr size_t kMostDirectBytes = 8192;
-
-  /// What all ranks give, part after part: every rank gives `bytes` to all.
-  void give_to_all(const TransferGroup& group, const void* data, size_t bytes,
-                   void* received) {
-    const auto ranks = static_cast<size_t>(group.context->size);
-    copies_.resize(ranks * bytes);
-    for (size_t rank = 0; rank < ranks; ++rank)
-      std::memcpy(copies_.data() + rank * bytes, data, bytes);
-    exchange_parts(group, copies_.data(), received, copies_.size());
-  }
-
-  void all_gather(const TransferGroup& group, const void* input, void* output,
-                  size_t size_bytes) {
-    const size_t part = size_bytes / static_cast<size_t>(group.context->size);
-    if (part > kMostDirectBytes)
-      return all_gather_parts(group, input, output, size_bytes);
-    give_to_all(group, input, part, output);
-  }
-
-  void all_reduce_directly(const TransferGroup& group, void* data,
-                           size_t elements, size_t element_bytes,
-                           const PairExchange::Reduce& reduce) {
-    const size_t bytes = elements * element_bytes;
-    scratch_.resize(static_cast<size_t>(group.context->size) * bytes);
-    give_to_all(group, data, bytes, scratch_.data());
-    reduce_parts(scratch_, elements, bytes, reduce, data);
-  }
-
-  /// Of parts that lie one behind the other, in their order.
-  static void reduce_parts(std::span<const std::byte> parts, size_t elements,
-                           size_t part_bytes,
-                           const PairExchange::Reduce& reduce, void* result) {
-    std::memcpy(result, parts.data(), part_bytes);
-    for (size_t at = part_bytes; at < parts.size(); at += part_bytes)
-      reduce(result, result, parts.data() + at, elements);
-  }
-
-  /// Of two ranks' elements either order rounds once.
-  static CombineFunction combine_of(const TransferGroup& group,
-                                    const CollectiveSpec& spec) {
-    return group.context->size > 2 ? combine_function(spec.type, spec.reduction)
-                                   : nullptr;
-  }
-
-  /// Each rank combines one part of all ranks' elements, of two bytes each, and
-  /// gives it to the others: as many bytes on the wire as a ring sends.
-  void all_reduce_in_order(const TransferGroup& group, void* data,
-                           size_t elements, CombineFunction combine) {
-    const auto ranks = static_cast<size_t>(group.context->size);
-    const size_t part = (elements + ranks - 1) / ranks;
-    const size_t bytes = 2 * part * ranks;
-    scratch_.assign(2 * bytes, std::byte{0});
-    std::byte* const received = scratch_.data() + bytes;
-    std::memcpy(scratch_.data(), data, 2 * elements);
-    exchange_parts(group, scratch_.data(), received, bytes);
-    combine(scratch_.data(), received, ranks, part);
-    all_gather_parts(group, scratch_.data(), received, bytes);
-    std::memcpy(data, received, 2 * elements);
-  }
-
-  /// Gloo has none: each rank gets all ranks' elements of its own part, as many
-  /// bytes as a ring sends, and reduces them in the order of ranks.
-  void reduce_scatter(const TransferGroup& group, const CollectiveSpec& spec,
-                      const void* input, void* output) {
-    const auto ranks = static_cast<size_t>(group.context->size);
-    const size_t elements = static_cast<size_t>(spec.elements) / ranks;
-    scratch_.resize(static_cast<size_t>(spec.bytes));
-    exchange_parts(group, input, scratch_.data(), scratch_.size());
-    if (const CombineFunction combine = combine_of(group, spec))
-      return combine(output, scratch_.data(), ranks, elements);
-    reduce_parts(scratch_, elements, scratch_.size() / ranks,
-                 function_of(spec.type, spec.reduction), output);
+    exchange_->all_reduce(static_cast<std::byte*>(data),
+                          static_cast<size_t>(spec.elements) * element_bytes,
+                          element_bytes,
+                          gloo_function(spec.type, spec.reduction));
   }
 
   void permute(const CollectiveSpec& spec, const void* input, void* output,
@@ -387,8 +251,7 @@ class GlooCommunicator : public Communicator {
   std::shared_ptr<MeshContext> context_;
   std::optional<PairExchange> exchange_;
   std::map<std::vector<int>, std::shared_ptr<gloo::Context>> groups_;
-  std::vector<std::byte> scratch_;  ///< Of what is combined beside the data.
-  std::vector<std::byte> copies_;   ///< Of what goes to all.
+  GroupCollectives collectives_;
 };
 
 /// Gloo writes without MSG_NOSIGNAL: a peer that is gone must come back as its

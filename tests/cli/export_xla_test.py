@@ -52,6 +52,28 @@ print(json.dumps({"hlo": lowered.as_text("hlo"), "options": reprise_xla.compiler
                   "keyed": reprise_xla.knows("combiner_key"), "shapes": shapes}))
 """
 
+# Parameters in halves, gathered, and gradients scattered; the manifest alone says that the outputs are the state.
+SHARDED = """HloModule sharded
+sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }
+ENTRY step {
+  p0 = f32[8,16] parameter(0)
+  p1 = f32[4,8] parameter(1)
+  w0 = f32[16,16] all-gather(p0), replica_groups={{0,1}}, dimensions={0}
+  w1 = f32[8,8] all-gather(p1), replica_groups={{0,1}}, dimensions={0}
+  c0 = f32[16,16] cosine(w0)
+  c1 = f32[8,8] cosine(w1)
+  g0 = f32[8,16] reduce-scatter(c0), replica_groups={{0,1}}, dimensions={0}, to_apply=sum
+  g1 = f32[4,8] reduce-scatter(c1), replica_groups={{0,1}}, dimensions={0}, to_apply=sum
+  n0 = f32[8,16] subtract(p0, g0)
+  n1 = f32[4,8] subtract(p1, g1)
+  ROOT out = (f32[8,16], f32[4,8]) tuple(n0, n1)
+}
+"""
+MANIFEST = {"schema": "reprise.manifest/1", "name": "sharded", "program": "sharded.hlo", "ranks": 2,
+            "parameters": [{"index": i, "name": f"p{i}", "role": "state",
+                            "init": {"kind": "uniform", "seed": i, "scale": 1}} for i in range(2)],
+            "outputs": [{"index": i, "role": "state", "parameter": i} for i in range(2)]}
+
 
 class Xla(CommandCase):
     def exported(self, buckets=None, order=(), fusion=()):
@@ -87,6 +109,32 @@ class Xla(CommandCase):
         # In XLA's own opcodes: what inlining made of a product and a sum is both again.
         self.assertNotIn("multiply-add", text)
         self.assertEqual(self.trained(out / "scheduled.hlo"), self.trained(PROGRAM))
+
+    def test_gathers_and_scatters_of_a_bucket_are_one_instruction_with_the_same_bits(self):
+        program = self.write("sharded.hlo", SHARDED)
+        self.write("sharded.json", json.dumps(MANIFEST))
+        hashes = set()
+        for buckets in ([], [["w0", "w1"], ["g1", "g0"]]):
+            trace, plan = self.path / "t.trace", self.path / "plan.json"
+            self.reprise("train", "-n", "2", program, "--steps", "3", "--trace", trace, "--force")
+            self.reprise("optimize", trace, "--no-measure", "--evaluations", "1", "-o", plan, "--force")
+            made = json.loads(plan.read_text())
+            made.update({"fusion": [], "order": [], "buckets": [
+                {"unit": f"b{at}", "collectives": names} for at, names in enumerate(buckets)]})
+            plan.write_text(json.dumps(made))
+            ran = self.reprise("train", "-n", "2", program, "--steps", "3", "--plan", plan, "--format", "json")
+            out = self.path / "sharded"
+            self.reprise("export", plan, "--as", "xla", "--program", program, "-o", out, "--force")
+            self.write("sharded/scheduled.json", json.dumps(MANIFEST | {"program": "scheduled.hlo"}))
+            again = self.reprise("train", "-n", "2", out / "scheduled.hlo", "--steps", "3", "--format", "json")
+            hashes |= {json.loads(done.stdout)["state_hash"] for done in (ran, again)}
+            text = (out / "scheduled.hlo").read_text()
+            for kind in ("all-gather", "reduce-scatter"):
+                self.assertEqual(text.count(f" {kind}("), 1 if buckets else 2, text)
+            options = self.module(out)["PLAN"]["options"]
+            self.assertEqual(options["xla_gpu_all_gather_combine_threshold_bytes"], 4 * (256 + 64) if buckets else 0)
+            self.assertEqual(options["xla_gpu_reduce_scatter_combine_threshold_bytes"], 4 * (128 + 32) if buckets else 0)
+        self.assertEqual(len(hashes), 1)
 
     def test_it_has_the_buckets_of_the_plan(self):
         out = self.exported()

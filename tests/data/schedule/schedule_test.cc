@@ -81,7 +81,7 @@ TEST_F(ScheduleTest, UpdatesStateInPlaceAfterItsReaders) {
   EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
   EXPECT_EQ(schedule_.outputs[0].location.buffer,
             schedule_.parameter_buffers[0]);
-  EXPECT_EQ(unit("g").writes[0], unit("ar").collective.output);
+  EXPECT_EQ(unit("g").writes[0], unit("ar").collective.arrays[0].output);
   EXPECT_TRUE(depends("n", "late"));
   EXPECT_TRUE(depends("n", "g"));
   EXPECT_TRUE(depends("n", "ar"));
@@ -155,8 +155,9 @@ TEST_F(ScheduleTest, CopiesOperandsThatOthersRead) {
     ROOT out = (f32[32], f32[32]) tuple(h, pr))");
   lower();
   EXPECT_EQ(names(), (Names{"copy:pr", "pr", "g", "copy:ar", "ar", "h"}));
-  EXPECT_EQ(unit("copy:ar").writes[0], unit("ar").collective.output);
-  EXPECT_NE(unit("g").writes[0].buffer, unit("ar").collective.output.buffer);
+  EXPECT_EQ(unit("copy:ar").writes[0], unit("ar").collective.arrays[0].output);
+  EXPECT_NE(unit("g").writes[0].buffer,
+            unit("ar").collective.arrays[0].output.buffer);
   EXPECT_FALSE(depends("copy:ar", "pr"));
 }
 
@@ -176,11 +177,13 @@ TEST_F(ScheduleTest, WritesGradientsIntoTheirBucketAndCutsItInChunks) {
   plan_.buckets = {{.unit = "b0", .collectives = {"ag", "ah"}, .chunks = 2}};
   lower();
   EXPECT_EQ(names(), (Names{"g", "h", "b0#0", "b0#1", "rg", "rh"}));
-  const BufferId bucket = unit("b0#0").collective.output.buffer;
+  const BufferId bucket = unit("b0#0").collective.arrays[0].output.buffer;
   EXPECT_EQ(unit("g").writes[0], (Location{bucket, 0, 40}));
   EXPECT_EQ(unit("h").writes[0], (Location{bucket, 64, 256}));
-  EXPECT_EQ(unit("b0#0").collective.output, (Location{bucket, 0, 192}));
-  EXPECT_EQ(unit("b0#1").collective.output, (Location{bucket, 192, 128}));
+  EXPECT_EQ(unit("b0#0").collective.arrays[0].output,
+            (Location{bucket, 0, 192}));
+  EXPECT_EQ(unit("b0#1").collective.arrays[0].output,
+            (Location{bucket, 192, 128}));
   EXPECT_EQ(unit("b0#1").collective.elements, 32);
   EXPECT_TRUE(depends("b0#0", "g"));
   EXPECT_TRUE(depends("b0#0", "h"));
@@ -324,7 +327,7 @@ TEST_F(ScheduleTest, WritesADotWithItsEpilogueIntoItsBucket) {
   lower();
   EXPECT_EQ(names(), (Names{"f0", "ar"}));
   EXPECT_EQ(unit("f0").dot.alpha, 0.5F);
-  EXPECT_EQ(unit("f0").writes[0], unit("ar").collective.output);
+  EXPECT_EQ(unit("f0").writes[0], unit("ar").collective.arrays[0].output);
 }
 
 TEST_F(ScheduleTest, LeavesDeadCodeOut) {
@@ -375,7 +378,7 @@ TEST_F(ScheduleTest, KeepsBytesOfAChunkThatNobodyWaitsFor) {
     ROOT out = f32[16] sqrt(ag))");
   plan_.buckets = {{.unit = "b0", .collectives = {"ar"}, .chunks = 2}};
   lower();
-  const BufferId bucket = unit("b0#1").collective.output.buffer;
+  const BufferId bucket = unit("b0#1").collective.arrays[0].output.buffer;
   EXPECT_EQ(live_intervals(schedule_)[index_of(bucket)].end, INT64_MAX);
 }
 
@@ -596,8 +599,8 @@ TEST_F(ScheduleTest, GathersAlongAnInnerDimensionInOnePieceARank) {
   lower();
   const CollectiveSpec& spec = unit("ag.3").collective;
   EXPECT_EQ(spec.kind, CollectiveKind::kAllGather);
-  EXPECT_EQ(spec.input.size_bytes, 4 * 8 * 4);
-  EXPECT_EQ(spec.output.size_bytes, 4 * 16 * 4);
+  EXPECT_EQ(spec.arrays[0].input.size_bytes, 4 * 8 * 4);
+  EXPECT_EQ(spec.arrays[0].output.size_bytes, 4 * 16 * 4);
   EXPECT_EQ(spec.groups, (std::vector<std::vector<int64_t>>{{1, 0}}));
 }
 
@@ -644,15 +647,15 @@ TEST_F(ScheduleTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {
   EXPECT_EQ(spec.kind, CollectiveKind::kAllGather);
   EXPECT_EQ(spec.elements, 64);  // Payload: what comes out.
   EXPECT_EQ(spec.bytes, 256);
-  EXPECT_EQ(spec.input, unit("g").writes[0]);
-  EXPECT_NE(spec.input.buffer, spec.output.buffer);
-  EXPECT_EQ(unit("c").reads[0], spec.output);
+  EXPECT_EQ(spec.arrays[0].input, unit("g").writes[0]);
+  EXPECT_NE(spec.arrays[0].input.buffer, spec.arrays[0].output.buffer);
+  EXPECT_EQ(unit("c").reads[0], spec.arrays[0].output);
   EXPECT_TRUE(depends("ag", "g"));
   EXPECT_TRUE(depends("c", "ag"));
   // It may be written as soon as g, the first to compute, has ended, while a
   // and b run; c, the fourth, reads it.
   const LiveInterval live =
-      live_intervals(schedule_)[index_of(spec.output.buffer)];
+      live_intervals(schedule_)[index_of(spec.arrays[0].output.buffer)];
   EXPECT_EQ(live.begin, 0);
   EXPECT_EQ(live.end, 3);
 }
@@ -670,12 +673,13 @@ TEST_F(ScheduleTest, WhatARankGathersOrScattersAloneStaysWhereItIs) {
   lower();
   // `late` reads the old w by its other name, so the update waits for it.
   EXPECT_EQ(names(), (Names{"all", "g", "rs", "late", "n"}));
-  EXPECT_EQ(unit("all").collective.input.buffer,
+  EXPECT_EQ(unit("all").collective.arrays[0].input.buffer,
             schedule_.parameter_buffers[0]);
-  EXPECT_EQ(unit("all").collective.output, unit("all").collective.input);
-  EXPECT_EQ(unit("g").reads[0], unit("all").collective.input);
-  EXPECT_EQ(unit("rs").collective.input, unit("g").writes[0]);
-  EXPECT_EQ(unit("rs").collective.output, unit("g").writes[0]);
+  EXPECT_EQ(unit("all").collective.arrays[0].output,
+            unit("all").collective.arrays[0].input);
+  EXPECT_EQ(unit("g").reads[0], unit("all").collective.arrays[0].input);
+  EXPECT_EQ(unit("rs").collective.arrays[0].input, unit("g").writes[0]);
+  EXPECT_EQ(unit("rs").collective.arrays[0].output, unit("g").writes[0]);
   EXPECT_TRUE(depends("n", "rs"));
   EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
   EXPECT_TRUE(depends("all", "n", 1));
@@ -717,17 +721,55 @@ TEST_F(ScheduleTest, ScattersToAPartOfWhatItReduces) {
   const CollectiveSpec& spec = unit("rs").collective;
   EXPECT_EQ(spec.kind, CollectiveKind::kReduceScatter);
   EXPECT_EQ(spec.bytes, 256);  // Payload: what goes in, here a parameter.
-  EXPECT_EQ(spec.input.buffer, schedule_.parameter_buffers[0]);
-  EXPECT_EQ(spec.output.size_bytes, 128);
+  EXPECT_EQ(spec.arrays[0].input.buffer, schedule_.parameter_buffers[0]);
+  EXPECT_EQ(spec.arrays[0].output.size_bytes, 128);
 }
 
-TEST_F(ScheduleTest, WhatIsNotBytewiseSharesNoBucket) {
+// Each from its operand's place to a buffer of its own, as one unit.
+TEST_F(ScheduleTest, BucketsOfGathersAndOfScattersRunAsOne) {
   load("", R"(
     x = f32[32] parameter(0)
-    ROOT ag = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
-  plan_.buckets = {{.unit = "b0", .collectives = {"ag"}}};
+    y = f32[3] parameter(1)
+    g = f32[3] negate(y)
+    a = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0}
+    b = f32[6] all-gather(g), replica_groups={{0,1}}, dimensions={0}
+    rs = f32[32] reduce-scatter(a), replica_groups={{0,1}}, dimensions={0}, to_apply=add_f32
+    rt = f32[3] reduce-scatter(b), replica_groups={{0,1}}, dimensions={0}, to_apply=add_f32
+    ROOT out = (f32[32], f32[3]) tuple(rs, rt))");
+  plan_.buckets = {{.unit = "all", .collectives = {"b", "a"}},
+                   {.unit = "parts", .collectives = {"rs", "rt"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "all", "parts"}));
+  const Unit &all = unit("all"), &parts = unit("parts");
+  EXPECT_EQ(all.collective.bytes, 4 * (6 + 64));
+  EXPECT_EQ(all.collective.elements, 6 + 64);
+  ASSERT_EQ(all.collective.arrays.size(), 2U);
+  EXPECT_EQ(all.reads,
+            (std::vector<Location>{unit("g").writes[0],
+                                   {schedule_.parameter_buffers[0], 0, 128}}));
+  EXPECT_EQ(all.writes[0].size_bytes, 24);
+  EXPECT_EQ(all.writes[1].size_bytes, 256);
+  EXPECT_NE(all.writes[0].buffer, all.writes[1].buffer);
+  EXPECT_EQ(parts.collective.bytes, 4 * (6 + 64));
+  EXPECT_EQ(parts.reads, (std::vector<Location>{all.writes[1], all.writes[0]}));
+  EXPECT_EQ(parts.writes[0].size_bytes, 128);
+  EXPECT_EQ(parts.writes[1].size_bytes, 12);
+  EXPECT_TRUE(depends("all", "g"));
+  EXPECT_TRUE(depends("parts", "all"));
+  plan_.buckets[0].collectives = {"a", "rs"};
+  plan_.buckets.pop_back();
+  EXPECT_EQ(refusal(), "bucket 'all': it mixes kinds: 'a' and 'rs' differ");
+  plan_.buckets = {{.unit = "all", .collectives = {"a", "b"}, .chunks = 2}};
+  EXPECT_EQ(refusal(), "bucket 'all': all-gather runs whole, not in 2 chunks");
+}
+
+TEST_F(ScheduleTest, ExchangesShareNoBucket) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    ROOT aa = f32[32] all-to-all(x), replica_groups={{0,1}}, dimensions={0})");
+  plan_.buckets = {{.unit = "b0", .collectives = {"aa"}}};
   EXPECT_EQ(refusal(),
-            "bucket 'b0': 'ag' is of kind all-gather, which runs alone");
+            "bucket 'b0': 'aa' is of kind all-to-all, which runs alone");
 }
 
 TEST_F(ScheduleTest, NamesTheGroupThatCannotBeOneKernel) {

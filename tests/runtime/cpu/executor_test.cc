@@ -49,13 +49,13 @@ class FakeCommunicator : public Communicator {
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   using Communicator::run;
-  Status run(const CollectiveSpec&, const void*, void* data,
+  Status run(const CollectiveSpec&, std::span<const ArrayBytes> arrays,
              uint32_t) override {
     if (duration_.count() > 0) std::this_thread::sleep_for(duration_);
     if (calls_++ == failing_call_) {
       return fail(ErrorKind::kDevice, "rank 1 was lost");
     }
-    *static_cast<float*>(data) *= 2;
+    *static_cast<float*>(arrays[0].output) *= 2;
     return {};
   }
 
@@ -67,10 +67,10 @@ class FakeCommunicator : public Communicator {
 class MeetingCommunicator : public FakeCommunicator {
  public:
   MeetingCommunicator() : FakeCommunicator(std::chrono::milliseconds(0), -1) {}
-  Status run(const CollectiveSpec& spec, const void* input, void* output,
+  Status run(const CollectiveSpec& spec, std::span<const ArrayBytes> arrays,
              uint32_t tag) override {
     meeting.attend();
-    return FakeCommunicator::run(spec, input, output, tag);
+    return FakeCommunicator::run(spec, arrays, tag);
   }
 };
 

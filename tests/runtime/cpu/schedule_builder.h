@@ -42,7 +42,9 @@ class ScheduleBuilder {
     unit.stream = Stream::kCommunication;
     unit.collective.elements = 1;
     unit.collective.bytes = 4;
-    unit.collective.input = unit.collective.output = location(buffer);
+    Location whole = location(buffer);
+    whole.size_bytes = unit.collective.bytes;
+    unit.collective.arrays = {{whole, whole}};
     return *this;
   }
   /// The unit added last waits for that one.

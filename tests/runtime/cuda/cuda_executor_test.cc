@@ -43,8 +43,9 @@ class DoublingCommunicator : public DeviceCommunicator {
   }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_host_staged() const override { return staged_; }
-  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t data,
+  Status enqueue(const CollectiveSpec&, std::span<const ArrayAddresses> arrays,
                  CUstream_st* stream) override {
+    const uint64_t data = arrays[0].output;
     if (calls_++ == failing_call_)
       return fail(ErrorKind::kDevice, "rank 1 was lost");
     if (!staged_) {
@@ -79,7 +80,7 @@ class StuckCommunicator : public DeviceCommunicator {
   Status attach(DeviceSpan, size_t) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t,
+  Status enqueue(const CollectiveSpec&, std::span<const ArrayAddresses>,
                  CUstream_st* stream) override {
     const CUresult enqueued = fake_cuda_enqueue_when(
         stream, [](void* released) { return *static_cast<int*>(released); },

@@ -160,8 +160,9 @@ class DoublingInLoops : public DeviceCommunicator {
     return {};
   }
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t data,
+  Status enqueue(const CollectiveSpec&, std::span<const ArrayAddresses> arrays,
                  CUstream_st* stream) override {
+    const uint64_t data = arrays[0].output;
     EXPECT_GE(data, memory_.base);
     EXPECT_LE(data + 12, memory_.base + memory_.size_bytes);
     EXPECT_EQ(fake_cuda_enqueue(

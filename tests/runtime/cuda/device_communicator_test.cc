@@ -94,6 +94,8 @@ CollectiveSpec sum_of(size_t elements, int ranks) {
   CollectiveSpec spec;
   spec.elements = static_cast<int64_t>(elements);
   spec.bytes = spec.elements * 4;
+  const Location whole{.size_bytes = spec.bytes};
+  spec.arrays = {{whole, whole}};
   spec.groups.emplace_back(static_cast<size_t>(ranks));
   std::iota(spec.groups[0].begin(), spec.groups[0].end(), 0);
   return spec;

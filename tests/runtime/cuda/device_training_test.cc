@@ -97,8 +97,10 @@ class PairCommunicator : public DeviceCommunicator {
     return {};
   }
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t, uint64_t data,
+  Status enqueue(const CollectiveSpec& spec,
+                 std::span<const ArrayAddresses> arrays,
                  CUstream_st* stream) override {
+    const uint64_t data = arrays[0].output;
     const Side side{&shared_.exchanges[next_++ % shared_.exchanges.size()],
                     rank_, reinterpret_cast<float*>(data),
                     static_cast<size_t>(spec.elements)};

@@ -207,6 +207,41 @@ TEST(NcclCommunicator, GathersAndScattersParts) {
   });
 }
 
+// One kernel, and each array's own answer.
+TEST(NcclCommunicator, ABucketOfArraysIsOneGroupOfCalls) {
+  constexpr int kRanks = 3;
+  run_ranks(kRanks, [&](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    CollectiveSpec spec = all_reduce(PrimitiveType::kF32, 3 * kRanks, kRanks);
+    const auto bytes = [](int64_t elements) {
+      return Location{.size_bytes = 4 * elements};
+    };
+    spec.arrays = {{bytes(1), bytes(kRanks)}, {bytes(2), bytes(2 * kRanks)}};
+    spec.kind = CollectiveKind::kAllGather;
+    std::vector<float> one(kRanks), two(2 * kRanks), from(2 * kRanks);
+    for (size_t i = 0; i < from.size(); ++i)
+      from[i] = static_cast<float>(10 * rank) + static_cast<float>(i);
+    const auto address = [](std::vector<float>& values) {
+      return reinterpret_cast<uint64_t>(values.data());
+    };
+    std::vector<ArrayAddresses> arrays{{address(from), address(one)},
+                                       {address(from), address(two)}};
+    ASSERT_TRUE(communicator->enqueue(spec, arrays, nullptr));
+    EXPECT_EQ(one, (std::vector<float>{0, 10, 20}));
+    EXPECT_EQ(two, (std::vector<float>{0, 1, 10, 11, 20, 21}));
+    spec.kind = CollectiveKind::kReduceScatter;
+    for (CollectiveArray& array : spec.arrays)
+      std::swap(array.input, array.output);
+    ASSERT_TRUE(communicator->enqueue(spec, arrays, nullptr));
+    const auto place = static_cast<float>(rank);
+    EXPECT_EQ(one[0], 30 + 3 * place);
+    EXPECT_EQ(two[0], 30 + 3 * (2 * place));
+    EXPECT_EQ(two[1], 30 + 3 * (2 * place + 1));
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
 /// What one collective leaves on each rank of 4, whose element i is
 /// 10 rank + i.
 std::vector<std::vector<float>> left_by(const CollectiveSpec& spec,

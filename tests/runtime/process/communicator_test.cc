@@ -211,6 +211,67 @@ CollectiveSpec among(CollectiveKind kind,
   return spec;
 }
 
+/// A bucket of three arrays of 1, 3000 and 7 elements a rank beside each of
+/// them alone: what each leaves on `rank` of its group.
+struct Apart {
+  std::vector<std::vector<float>> together, alone;
+};
+
+Apart bucket_and_each(CollectiveKind kind,
+                      const std::vector<std::vector<int64_t>>& groups, int rank,
+                      Communicator& communicator) {
+  const size_t ranks = groups[0].size();
+  CollectiveSpec spec = among(kind, groups, 0);
+  std::vector<std::vector<float>> inputs;
+  Apart left;
+  std::vector<ArrayBytes> arrays;
+  for (const size_t part : {1U, 3000U, 7U}) {
+    const bool gathers = kind == CollectiveKind::kAllGather;
+    const size_t in = gathers ? part : part * ranks;
+    const size_t out = gathers ? part * ranks : part;
+    for (size_t i = 0; i < in; ++i) {
+      if (i == 0) inputs.emplace_back(in);
+      inputs.back()[i] =
+          std::sin(static_cast<float>(rank) + 0.1F * static_cast<float>(i));
+    }
+    const auto location = [](size_t elements) {
+      return Location{.size_bytes = static_cast<int64_t>(4 * elements)};
+    };
+    spec.arrays.push_back({location(in), location(out)});
+    spec.elements += static_cast<int64_t>(part * ranks);
+    left.together.emplace_back(out, -1);
+    left.alone.emplace_back(out, -1);
+    const Status done = communicator.run(
+        among(kind, groups, static_cast<int64_t>(part * ranks)),
+        inputs.back().data(), left.alone.back().data());
+    EXPECT_TRUE(done) << done.error().message;
+  }
+  spec.bytes = 4 * spec.elements;
+  for (size_t a = 0; a < inputs.size(); ++a)
+    arrays.push_back({inputs[a].data(), left.together[a].data()});
+  const Status done = communicator.run(spec, arrays, 0);
+  EXPECT_TRUE(done) << done.error().message;
+  return left;
+}
+
+// Twice: what is left of one must not be taken for the next.
+TEST(Buckets, OfGathersAndOfScattersLeaveWhatEachLeavesAlone) {
+  for (const auto& groups : std::vector<std::vector<std::vector<int64_t>>>{
+           {{0, 1}}, {{0, 1, 2}}, {{3, 1}, {0, 2}}, {{1, 3, 0, 2}}}) {
+    const int ranks = static_cast<int>(groups.size() * groups[0].size());
+    run_to_the_end(
+        ranks, 16, [&](int rank, Communicator& communicator, std::span<float>) {
+          for (const CollectiveKind kind :
+               {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                CollectiveKind::kAllGather}) {
+            const Apart left =
+                bucket_and_each(kind, groups, rank, communicator);
+            EXPECT_EQ(left.together, left.alone) << ranks << " " << rank;
+          }
+        });
+  }
+}
+
 using Left = std::vector<std::vector<float>>;
 
 // Parts stand in the order in which the group names its ranks.
