@@ -16,10 +16,14 @@ from reprise.jax import trees, verifying
 
 
 def thirds(mapped, chunks=1):
-    """A plan with the all-reduces of arrays in three buckets; the scalar ones stay by themselves."""
-    names = [c["collective"] for c in mapped["collectives"] if c["kind"] == "all-reduce" and c["shape"]]
-    size = max(1, -(-len(names) // 3))
-    buckets = [{"unit": f"b{i}", "collectives": names[i:i + size], "chunks": chunks} for i in range(0, len(names), size)]
+    """A plan with the all-reduces, all-gathers and reduce-scatters of arrays in three buckets each; the scalar ones stay by
+    themselves."""
+    buckets = []
+    for kind in ("all-gather", "all-reduce", "reduce-scatter"):
+        names = [c["collective"] for c in mapped["collectives"] if c["kind"] == kind and c["shape"]]
+        size = max(1, -(-len(names) // 3))
+        buckets += [{"unit": f"{kind}-{i}", "collectives": names[i:i + size], "chunks": chunks if kind == "all-reduce" else 1}
+                    for i in range(0, len(names), size)]
     return {"schema": "reprise.plan/1", "buckets": buckets}
 
 
@@ -72,6 +76,54 @@ class Apply(door_cases.Folder):
                 for ours, theirs in zip(self.run_steps(planned, name), self.run_steps(step.step, name)):
                     self.assertEqual(ours.tobytes(), theirs.tobytes())
 
+    def test_gathers_and_scatters_along_any_dimension_share_buckets(self):
+        mesh = steps.data_mesh(2)
+
+        def gathered(w):
+            return (jax.lax.all_gather(w["a"], "data"), jax.lax.all_gather(w["b"], "data", axis=1, tiled=True),
+                    jax.lax.all_gather(w["c"], "data", axis=2), jax.lax.all_gather(w["d"].astype(jnp.bfloat16), "data"))
+
+        def scattered(a, b, c):
+            return (jax.lax.psum_scatter(a, "data"), jax.lax.psum_scatter(b, "data", scatter_dimension=1, tiled=True),
+                    jax.lax.psum_scatter(c, "data", scatter_dimension=2))
+
+        def inner(w, x):
+            a, b, c, d = gathered(w)
+            mixed = jnp.sin(a.sum() * x.sum())
+            ga, gb, gc = scattered(jnp.cos(a) * mixed, jnp.cos(b) * mixed, jnp.cos(c) * mixed)
+            return {"a": w["a"] - ga, "b": w["b"] - gb, "c": w["c"] - gc, "d": w["d"] + d.sum().astype(jnp.float32)}
+
+        w = {name: jnp.linspace(-1, 1, size).reshape(shape) for name, size, shape in
+             (("a", 20, (4, 5)), ("b", 24, (4, 6)), ("c", 48, (4, 3, 4)), ("d", 8, (8,)))}
+        specs = {"a": P("data"), "b": P(None, "data"), "c": P("data"), "d": P("data")}
+        args = steps.place(mesh, w, P("data")) | {"b": steps.place(mesh, w["b"], P(None, "data"))}, steps.place(
+            mesh, jnp.linspace(0, 1, 6), P("data"))
+        for check in (True, False):
+            with self.subTest(check=check):
+                step = jax.jit(steps.shard_map(inner, mesh, (specs, P("data")), specs, check=check))
+                rj.export(step, *args, out=self.out)
+                kinds = [c["kind"] for c in self.json("map.json")["collectives"] if c["type"] == "f32"]
+                listed = [i for i, c in enumerate(self.json("map.json")["collectives"]) if c["type"] == "f32"]
+                planned = {kind: [i for i, k in zip(listed, kinds) if k == kind] for kind in ("all-gather", "reduce-scatter")}
+                self.assertEqual([len(members) for members in planned.values()], [3, 3])
+                counted = self.planned(step, args, {"b0": planned["all-gather"], "b1": planned["reduce-scatter"]}).check(*args)
+                self.assertEqual(sorted(map(len, counted.found.values())), [1, 2])  # That of bfloat16 stays alone.
+
+    def test_gathers_inside_scan_share_a_bucket_there(self):
+        mesh = steps.data_mesh(2)
+
+        def inner(w, x):
+            def layer(h, w):
+                full = [jax.lax.all_gather(part, "data", tiled=True) for part in w]
+                return jnp.tanh(h @ full[0] + full[1]), None
+
+            return jax.lax.scan(layer, x, w)[0]
+
+        w = jnp.linspace(-1, 1, 3 * 64).reshape(3, 8, 8), jnp.linspace(0, 1, 24).reshape(3, 8)
+        args = steps.place(mesh, w, P(None, "data")), steps.place(mesh, jnp.linspace(0, 1, 32).reshape(4, 8), P("data"))
+        step = jax.jit(steps.shard_map(inner, mesh, (P(None, "data"), P("data")), P("data"), check=False))
+        self.assertEqual(len(self.planned(step, args, {"b0": [0, 1]}).check(*args).found["all-gather"]), 1)
+
     def test_complex_numbers_share_buckets_with_real_ones_half_by_half(self):
         steps.STEPS |= train_cases.neighbours()
         step = steps.make("complex_mlp", 2)
@@ -87,7 +139,7 @@ class Apply(door_cases.Folder):
             planned = rj.apply(plan, step.step, exported=self.out)
             counted = planned.check(*args)
             self.assertTrue(counted, counted)
-            self.assertEqual(len(counted.found), chunks)
+            self.assertEqual(len(counted.found["all-reduce"]), chunks)
             for ours, theirs in zip(self.run_steps(planned, "complex_mlp"), self.run_steps(step.step, "complex_mlp")):
                 if train_cases.version() >= (0, 7):
                     self.assertEqual(ours.tobytes(), theirs.tobytes())

@@ -86,7 +86,8 @@ def _place(order):
 
 
 def buckets(plan, mapping):
-    """The plan's buckets over equations of the step. All-reduces in none are buckets of one, so that XLA merges none.
+    """The plan's buckets over equations of the step. All-reduces in none are buckets of one, so that XLA merges none; so
+    are all-gathers and reduce-scatters where the plan has buckets of their kind.
 
     Errors: RepriseError where the plan is not of the mapped program."""
     unexpressed, found, covered = [], [], set()
@@ -101,9 +102,11 @@ def buckets(plan, mapping):
         if members:
             at = places.get(bucket["unit"], last if not order else len(order))
             found.append((at, last, Bucket(bucket["unit"], members, merged, bucket.get("chunks", 1))))
+    kinds = {"all-reduce"} | {entry["kind"] for entry in mapping["collectives"]
+                              if (entry["equation"], entry.get("operand")) in covered}
     for entry in mapping["collectives"]:
         member = (entry["equation"], entry.get("operand"))
-        if entry["kind"] == "all-reduce" and entry["equation"] is not None and member not in covered:
+        if entry["kind"] in kinds and entry["equation"] is not None and member not in covered:
             last = position[entry["collective"].split(":")[0]]
             at = places.get(entry["collective"].split(":")[0], last if not order else len(order))
             merged = {tuple(other): member for other in entry.get("merged", [])}

@@ -1,10 +1,10 @@
 """apply: the user's own step under a plan. Its jaxpr is rewritten, so the step itself stays as it is.
 
-Each bucket becomes one psum of its members, flattened and concatenated, with one element of the previous bucket's result
-at the end: XLA then can neither merge two buckets (one needs the other's result) nor change their order. Barriers and
-psums of tuples do not hold: barriers are removed before collectives are combined, tuples are lowered leaf by leaf
-(jax 0.5.3, 0.7.2 and 0.10.2, CPU). On GPU XLA's own combiner may do it instead, method="keys"; that is untested."""
-
+Each bucket becomes one psum, all_gather or psum_scatter of its members, flattened and concatenated, with one element of
+the previous bucket's result at the end: XLA then can neither merge two buckets (one needs the other's result) nor change
+their order. Barriers and psums of tuples do not hold: barriers are removed before collectives are combined, tuples are
+lowered leaf by leaf (jax 0.5.3, 0.7.2 and 0.10.2, CPU). On GPU XLA's own combiner may do it for all-reduces instead,
+method="keys"; that is untested."""
 import collections
 import dataclasses
 import json
@@ -17,47 +17,70 @@ import jax
 from .. import hlo
 from .. import plan as plans
 from ..errors import RepriseError
-from . import equations, evaluation, frameworks, pmap, trees
+from . import equations, evaluation, frameworks, packing, pmap, trees
+
+
+@dataclasses.dataclass
+class Made:
+    """A bucket as it runs."""
+
+    name: str
+    kind: str  # of its collectives, in HLO's words
+    members: int
+    sizes: list  # of each of its collectives, the elements of the result
 
 
 @dataclasses.dataclass
 class Report:
     """What of the plan runs, and what cannot be said to JAX."""
 
-    buckets: list  # of (name, number of members, elements of each of its all-reduces)
+    buckets: list  # of Made
     unexpressed: list  # of (what, why)
     method: str
 
     def __str__(self):
-        several = sum(members > 1 for _, members, _ in self.buckets)
-        lines = [f"{sum(len(sizes) for _, _, sizes in self.buckets)} all-reduces by {self.method} in {len(self.buckets)} "
-                 f"buckets, {several} of several tensors"]
+        lines = []
+        for kind in sorted({made.kind for made in self.buckets} | {"all-reduce"}):
+            buckets = [made for made in self.buckets if made.kind == kind]
+            several = sum(made.members > 1 for made in buckets)
+            lines.append(f"{sum(len(made.sizes) for made in buckets)} {kind}s by {self.method} in {len(buckets)} "
+                         f"buckets, {several} of several tensors")
         lines += [f"  not expressed: {what}: {why}" for what, why in self.unexpressed]
         return "\n".join(lines)
 
 
 @dataclasses.dataclass
 class Counted:
-    """All-reduces of the compiled step beside the plan's, each by its elements."""
+    """Collectives of the compiled step beside the plan's, {kind: the elements of each result}."""
 
-    expected: list
-    found: list
+    expected: dict
+    found: dict
     names: list
+    ranks: int  # at most in a group
 
     @property
     def ok(self):
-        """As many, of the same sizes; all but the first carry one element of the one before it."""
-        return len(self.expected) == len(self.found) and all(
-            found - expected in (0, 1) for found, expected in zip(sorted(self.found), sorted(self.expected)))
+        """As many of each kind, of the same sizes; all but the first carry one element of the one before it."""
+        return not any(self._wrong(kind) for kind in self.expected)
+
+    def _wrong(self, kind):
+        expected, found = sorted(self.expected[kind]), sorted(self.found.get(kind, []))
+        link = self.ranks if kind == "all-gather" else 1
+        return len(expected) != len(found) or not all(
+            0 <= more - size <= link for more, size in zip(found, expected))
 
     def __bool__(self):
         return self.ok
 
     def __str__(self):
-        text = f"{len(self.found)} all-reduces compiled, {len(self.expected)} planned"
-        if self.ok:
-            return text
-        return f"{text}: NOT the plan's, of {sorted(self.found)} elements instead of {sorted(self.expected)}"
+        lines = []
+        for kind, expected in self.expected.items():
+            found = self.found.get(kind, [])
+            text = f"{len(found)} {kind}s compiled, {len(expected)} planned"
+            if self._wrong(kind):
+                text += f": NOT the plan's, of {sorted(found)} elements instead of {sorted(expected)}"
+            lines.append(text)
+        return "\n".join(lines)
 
 
 def _mapping(exported, plan):
@@ -99,34 +122,36 @@ def _split(buckets, found):
         for member in bucket.members:
             by_place.setdefault(place_of[member], []).append(member)
         if len({where for where, _ in by_place}) > 1:
-            unexpressed.append((f"bucket {bucket.name}", "its members stand in different loops or maps: one all-reduce "
+            unexpressed.append((f"bucket {bucket.name}", "its members stand in different loops or maps: one collective "
                                 "each"))
         elif len(by_place) > 1:
             unexpressed.append((f"bucket {bucket.name}", "its members differ along different axes of the mesh: one "
-                                "all-reduce each kind, but for shard_map with check_vma=False"))
+                                "collective each kind, but for shard_map with check_vma=False"))
         for place, members in enumerate(by_place.values()):
             name = bucket.name if len(by_place) == 1 else f"{bucket.name}.{place}"
             kept.append(dataclasses.replace(bucket, name=name, members=members))
     return kept, unexpressed
 
 
-def _all_reduces(bucket, elements, method):
-    """What a bucket becomes, [all-reduce] elements: its chunks, none empty; packed, both halves of a complex number."""
-    if method != "packing":
-        return [sum(elements[member][0] for member in bucket.members)]
-    halves = [2 if plans.is_complex(elements[member][1]) else 1 for member in bucket.members]
-    size = sum(elements[member][0] * count for member, count in zip(bucket.members, halves))
-    bits = max(int(re.search(r"\d+$", elements[member][1])[0]) // count for member, count in zip(bucket.members, halves))
-    ends = evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)
-    return [end - begin for begin, end in zip([0, *ends], ends)]
+def _made(bucket, entries, method):
+    """What a bucket becomes: chunks, none empty; packed, both halves of a complex number."""
+    members = [entries[member] for member in bucket.members]
+    kind = members[0]["kind"]
+    if method != "packing" and kind == "all-reduce":
+        return Made(bucket.name, kind, len(members), [sum(e["count"] for e in members)])
+    halves = [2 if plans.is_complex(e["type"]) else 1 for e in members]
+    size = sum(e["count"] * count for e, count in zip(members, halves))
+    bits = max(int(re.search(r"\d+$|$", e["type"])[0] or 8) // count for e, count in zip(members, halves))
+    ends = packing.chunk_ends(size, max(1, bits // 8), bucket.chunks)
+    return Made(bucket.name, kind, len(members), [end - begin for begin, end in zip([0, *ends], ends)])
 
 
 def _method(method):
     if method is None:
-        method = "keys" if jax.default_backend() == "gpu" and evaluation.metadata_keys() else "packing"
+        method = "keys" if jax.default_backend() == "gpu" and packing.metadata_keys() else "packing"
     if method not in ("packing", "keys"):
         raise RepriseError(f"method={method!r}: 'packing' or 'keys'")
-    if method == "keys" and not evaluation.metadata_keys():
+    if method == "keys" and not packing.metadata_keys():
         raise RepriseError(f"jax {jax.__version__} has no set_xla_metadata: method='packing'")
     return method
 
@@ -165,16 +190,18 @@ class Planned:
         _check_same(found, self._mapped)
         planned = plans.buckets(self._plan, self._mapped)
         buckets, apart = _split(planned.buckets, found)
-        elements = {(e["equation"], e["operand"]): (e["count"], e["type"]) for e in found}
-        self.report = Report([(b.name, len(b.members), _all_reduces(b, elements, self._method)) for b in buckets],
-                             planned.unexpressed + apart, self._method)
+        entries = {(e["equation"], e["operand"]): e for e in found}
+        self.report = Report([_made(b, entries, self._method) for b in buckets], planned.unexpressed + apart,
+                             self._method)
         function = evaluation.planned_function(traced.jaxpr, buckets, self._method)
         donated = [i for i, info in enumerate(jax.tree_util.tree_leaves(
             traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))) if info.donated]
         out_tree = jax.tree_util.tree_structure(traced.out_info)
         options = evaluation.jit_options(step, args, kwargs)
         if self._method == "keys":
-            options["compiler_options"] = {"xla_gpu_all_reduce_combine_threshold_bytes": str(1 << 40)}
+            options["compiler_options"] = {"xla_gpu_all_reduce_combine_threshold_bytes": str(1 << 40),
+                                           "xla_gpu_all_gather_combine_threshold_bytes": "0",
+                                           "xla_gpu_reduce_scatter_combine_threshold_bytes": "0"}
         return jax.jit(function, donate_argnums=tuple(donated), **options), out_tree
 
     def _trace(self, args, kwargs, places, names):
@@ -195,16 +222,24 @@ class Planned:
         return jitted.lower(*leaves)
 
     def check(self, *args, **kwargs):
-        """Compiles for these arguments and compares: the compiled text's all-reduces are the plan's, by their sizes."""
+        """Compiles for these arguments and compares: the compiled text's collectives, of the kinds that the plan has
+        buckets of, are the plan's, by their sizes."""
         text = self.lower(*args, **kwargs).compile().as_text()
-        compiled = [i for i in hlo.parse(text).collectives() if i.opcode.removesuffix("-start") == "all-reduce"]
-        found = [sum(hlo.count(dimensions) for _, dimensions in i.arrays) for i in compiled]
-        expected = [size for _, _, sizes in self.report.buckets for size in sizes]
-        return Counted(expected, found, [i.name for i in compiled])
+        expected = {"all-reduce": []}
+        for made in self.report.buckets:
+            expected.setdefault(made.kind, []).extend(made.sizes)
+        found, names = {}, []
+        for compiled in hlo.parse(text).collectives():
+            kind = compiled.opcode.removesuffix("-start")
+            if kind in expected:
+                names.append(compiled.name)
+                arrays = compiled.arrays if kind == "all-reduce" else compiled.arrays[-1:]
+                found.setdefault(kind, []).append(sum(hlo.count(dimensions) for _, dimensions in arrays))
+        return Counted(expected, found, names, len(jax.devices()))
 
 
 def apply(plan, step, exported=None, method=None):
-    """The step with its all-reduces in the plan's buckets, in the plan's order; call it as the step.
+    """The step with its collectives in the plan's buckets, in the plan's order; call it as the step.
 
     `plan` is a file of `reprise optimize` (or what it holds), `step` the jitted function that was exported, `exported`
     the folder of the export (by default the plan's own). State is bit-equal on two ranks; with more, sums may be taken

@@ -1,9 +1,8 @@
-"""Evaluates a traced step with its all-reduces in buckets: what `apply` jits.
+"""Evaluates a traced step with its collectives in buckets: what `apply` jits.
 
 Regions that hold collectives (shard_map, scan, while, cond) are entered again through JAX's own functions, everything
 else is bound as it was traced. A bucket runs when its last member's operand is there; what needs a result of it waits."""
 
-import contextlib
 import dataclasses
 
 import jax
@@ -11,19 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from ..errors import RepriseError
-from . import equations
-
-LINE_BYTES = 64  # chunks are whole lines of it (data/plan/format.md)
-
-
-def metadata_keys():
-    """JAX's context that puts frontend attributes on operations, or None."""
-    try:
-        from jax.experimental.xla_metadata import set_xla_metadata
-    except ImportError:
-        return None
-    return set_xla_metadata
-
+from . import equations, packing
 
 def planned_function(closed, buckets, method):
     """A function of flat arguments that runs the step's jaxpr with these buckets."""
@@ -48,17 +35,6 @@ def jit_options(step, args, kwargs):
         if any(isinstance(s, jax.sharding.Sharding) for s in shardings):
             options[key] = tuple(s if isinstance(s, jax.sharding.Sharding) else None for s in shardings)
     return options
-
-
-def bind(equation, values):
-    """Runs an equation as it was traced, in its contexts and under its name; its results as a list."""
-    bound = equation.primitive.get_bind_params(equation.params)
-    subfunctions, params = bound if isinstance(bound, tuple) else ((), bound)
-    manager = getattr(getattr(equation, "ctx", None), "manager", None) or contextlib.nullcontext()
-    name = str(equation.source_info.name_stack)
-    with manager, jax.named_scope(name) if name else contextlib.nullcontext():
-        results = equation.primitive.bind(*subfunctions, *values, **params)
-    return list(results) if equation.primitive.multiple_results else [results]
 
 
 @dataclasses.dataclass
@@ -131,7 +107,7 @@ class _RegionRun:
         if not all(self.has(atom) for atom in flat.inputs):
             return False
         values = [self.read(atom) for atom in flat.inputs]
-        results = self._enter(flat, values) if flat.body else bind(flat.equation, values)
+        results = self._enter(flat, values) if flat.body else packing.bind(flat.equation, values)
         self.values.update(zip(flat.outputs, results))
         return True
 
@@ -143,7 +119,7 @@ class _RegionRun:
             if self.has(atom) and at is not None:
                 self.pending[at].operands[(flat.index, place)] = self.read(atom)
             elif self.has(atom) and flat.outputs[place] not in self.values:
-                self.values[flat.outputs[place]] = _psum(flat.equation, self.read(atom))
+                self.values[flat.outputs[place]] = packing.alone(flat.equation, self.read(atom))
         return all(self.has(atom) for atom in flat.inputs)
 
     def _run_full_buckets(self):
@@ -158,11 +134,8 @@ class _RegionRun:
     def _reduce(self, pending):
         bucket = pending.bucket
         operands = [pending.operands[member] for member in bucket.members]
-        equation = pending.flats[bucket.members[0]].equation
-        if self.evaluator.method == "keys":
-            results = _keyed(equation, operands, bucket.name)
-        else:
-            results, self.link = _packed(equation, operands, bucket.chunks, self.link)
+        made = [pending.flats[member].equation for member in bucket.members]
+        results, self.link = packing.together(made, operands, bucket, self.link, self.evaluator.method)
         for member, result in zip(bucket.members, results):
             self.values[pending.flats[member].outputs[member[1]]] = result
         for member, source in bucket.merged.items():
@@ -193,15 +166,11 @@ class _RegionRun:
         def body(*inner):
             inside = _RegionRun(self.evaluator, flat.body, inner[len(links):], *inner[:len(links)])
             outputs = inside.outputs()
-            is_whole = inside.link is not None and not _varying(inside.link)
+            is_whole = inside.link is not None and not packing.varying(inside.link)
             return (inside.link if is_whole else jnp.zeros(1), *outputs)
 
         self.link, *results = _shard_map(flat.equation.params, body, len(links))(*links, *values)
         return results
-
-
-def _varying(value):
-    return equations.varying_axes(jax.typeof(value)) if hasattr(jax, "typeof") else frozenset()
 
 
 def _specs(names_or_specs):
@@ -255,56 +224,3 @@ def _while(params, bodies, run, values):
     return list(jax.lax.while_loop(lambda carry: run(condition, [*first, *carry])[0],
                                    lambda carry: tuple(run(body, [*second, *carry])),
                                    tuple(values[of_condition + of_body:])))
-
-
-def _psum(equation, operand):
-    """The equation's own reduction of another operand."""
-    if equation.primitive.name == "psum2":
-        return jax.lax.psum_p.bind(operand, **equation.params)[0]
-    return bind(equation, [operand])[0]
-
-
-def chunk_ends(size, item_bytes, chunks):
-    """Where each chunk of a buffer of `size` elements ends: whole lines, none empty."""
-    per_line = max(1, LINE_BYTES // item_bytes)
-    lines = -(-size // per_line)
-    return sorted({min(size, per_line * (lines * (i + 1) // chunks)) for i in range(chunks)} - {0})
-
-
-def _halves(array):
-    """Arrays of real numbers: a complex one shares its bucket with them."""
-    return [array.real, array.imag] if jnp.iscomplexobj(array) else [array]
-
-
-def _packed(equation, operands, chunks, link):
-    """One psum a chunk over all operands end to end, each with one element of the one before; (results, last element).
-    Operands of 16 bits share it with floats where the program that was planned reduces them as floats: XLA does on CPU."""
-    operands = [jnp.asarray(operand) for operand in operands]
-    flat = [half for operand in operands for half in _halves(jnp.ravel(operand))]
-    buffer = jnp.concatenate(flat) if len(flat) > 1 else flat[0]
-    parts, begin = [], 0
-    for end in chunk_ends(buffer.size, buffer.dtype.itemsize, chunks):
-        part = buffer[begin:end] if (begin, end) != (0, buffer.size) else buffer
-        if link is not None and _varying(link) <= _varying(part):
-            part = jnp.concatenate([part, link.astype(part.dtype)])
-        reduced = _psum(equation, part)
-        link = reduced[end - begin - 1:end - begin]
-        parts.append(reduced[:end - begin])
-        begin = end
-    whole = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
-    results, begin = [], 0
-    for operand in operands:
-        halves = []
-        for _ in _halves(operand):
-            halves.append(jnp.reshape(whole[begin:begin + operand.size], operand.shape))
-            begin += operand.size
-        results.append(halves[0].astype(operand.dtype) if len(halves) == 1 else jax.lax.complex(*halves))
-    # Without it XLA moves what follows across the slices, and updates are rounded in other places than in the step.
-    return jax.lax.optimization_barrier(results), link
-
-
-def _keyed(equation, operands, name):
-    """A psum each, marked so that XLA:GPU's combiner merges those of one bucket only. Untested."""
-    marked = metadata_keys() or (lambda **_: contextlib.nullcontext())
-    with marked(combiner_key=name, collective_group_key=name):
-        return [_psum(equation, operand) for operand in operands]
