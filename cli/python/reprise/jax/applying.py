@@ -243,7 +243,7 @@ def apply(plan, step, exported=None, method=None):
 
     `plan` is a file of `reprise optimize` (or what it holds), `step` the jitted function that was exported, `exported`
     the folder of the export (by default the plan's own). State is bit-equal on two ranks; with more, sums may be taken
-    in another order. Fused groups and the order of compute cannot be said to JAX: see `.report`.
+    in another order, as may a sum over all of a gathered array that XLA takes in one loop with its slice. Fused groups and the order of compute cannot be said to JAX: see `.report`.
     Errors: RepriseError where JAX is older than 0.5, the plan is of another program, the step has changed, or
     partitioning makes its collectives."""
     if not hasattr(jax.lax, "optimization_barrier"):
