@@ -1,6 +1,7 @@
 // Callees are extracted as programs (data/hlo/routine.h) and lowered as any
 // program is. A plan of the caller does not reach into them: their elementwise
-// ops are fused by rule (called_fusion.h).
+// ops are fused by rule (called_fusion.h), their collectives joined by another
+// (called_buckets.h).
 #include "data/schedule/called_program.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "data/hlo/routine.h"
 #include "data/hlo/sort_key.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/schedule/called_buckets.h"
 #include "data/schedule/lane_function.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
@@ -149,10 +151,12 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
   const Status opened = open_cache(program->module, &cache);
   if (!opened) return pass(opened.error(), caller);
   cache.called_fusion = fusion;
+  const std::vector<ChosenBucket> joined = join_called(cache.graph, ranks);
   const auto lower = [&](std::vector<ChosenGroup> groups) {
     return lower_schedule(
-        PlanChoice{.ranks = ranks, .fusion = std::move(groups)}, &cache,
-        ParameterBytes::kElsewhere);
+        PlanChoice{
+            .ranks = ranks, .fusion = std::move(groups), .buckets = joined},
+        &cache, ParameterBytes::kElsewhere);
   };
   Result<Schedule> schedule = lower(fuse_called(cache.graph, fusion));
   // A group may still be more than one kernel can hold.

@@ -1,9 +1,11 @@
 #include "runtime/cpu/called_collectives.h"
 
+#include <utility>
+
 namespace reprise {
 
 Result<CalledCollective> CalledCollective::bind(const Unit& unit,
-                                                const void* input, void* output,
+                                                std::vector<ArrayBytes> arrays,
                                                 const ProgramEntries& entries,
                                                 CalledCollectives& among) {
   REPRISE_CHECK(among.communicator != nullptr);
@@ -11,7 +13,7 @@ Result<CalledCollective> CalledCollective::bind(const Unit& unit,
   if (!runs) return pass(runs.error(), unit.name);
   CalledCollective bound;
   bound.unit_ = &unit;
-  bound.array_ = {input, output};
+  bound.arrays_ = std::move(arrays);
   bound.entries_ = &entries;
   bound.among_ = &among;
   bound.number_ = ++among.bound;
@@ -30,7 +32,7 @@ uint32_t CalledCollective::tag() const {
 
 bool CalledCollective::run() const {
   const Status done =
-      among_->communicator->run(unit_->collective, {&array_, 1}, tag());
+      among_->communicator->run(unit_->collective, arrays_, tag());
   if (done) return true;
   among_->error = {done.error().kind,
                    fmt::format("{}: {} (ranks must go through a loop that "

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "data/result.h"
 #include "data/schedule/schedule.h"
@@ -29,8 +30,8 @@ struct ProgramEntries {
 class CalledCollective {
  public:
   /// Errors: those of Communicator::check. Both references must outlive it.
-  static Result<CalledCollective> bind(const Unit& unit, const void* input,
-                                       void* output,
+  static Result<CalledCollective> bind(const Unit& unit,
+                                       std::vector<ArrayBytes> arrays,
                                        const ProgramEntries& entries,
                                        CalledCollectives& among);
 
@@ -44,7 +45,7 @@ class CalledCollective {
   uint32_t tag() const;
 
   const Unit* unit_ = nullptr;
-  ArrayBytes array_;
+  std::vector<ArrayBytes> arrays_;
   const ProgramEntries* entries_ = nullptr;
   CalledCollectives* among_ = nullptr;
   uint32_t number_ = 0;

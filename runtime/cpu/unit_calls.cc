@@ -51,11 +51,13 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
 Result<CalledCollective> called_collective(const UnitContext& context,
                                            const Unit& unit) {
   REPRISE_CHECK(context.entries != nullptr && context.collectives != nullptr);
-  // A bucket is the plan's, which reaches into no called program.
-  const CollectiveArray& array = unit.collective.arrays.front();
-  return CalledCollective::bind(unit, context.bytes_of(array.input).data(),
-                                context.bytes_of(array.output).data(),
-                                *context.entries, *context.collectives);
+  std::vector<ArrayBytes> arrays;
+  for (const CollectiveArray& array : unit.collective.arrays) {
+    arrays.push_back({context.bytes_of(array.input).data(),
+                      context.bytes_of(array.output).data()});
+  }
+  return CalledCollective::bind(unit, std::move(arrays), *context.entries,
+                                *context.collectives);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "data/schedule/called_program.h"
 #include "data/schedule/schedule.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
@@ -45,6 +46,51 @@ ENTRY main {
 }
 )";
 
+/// Two arrays are gathered, and scattered again, which doubles them; a third
+/// is added up when the scatters are done.
+constexpr const char* kJoined = R"(HloModule loop
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
+body {
+  state = (s32[], s32[], f32[4], f32[2]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  count = s32[] get-tuple-element(state), index=1
+  x = f32[4] get-tuple-element(state), index=2
+  y = f32[2] get-tuple-element(state), index=3
+  gx = f32[8] all-gather(x), replica_groups={{0,1}}, dimensions={0}
+  gy = f32[4] all-gather(y), replica_groups={{0,1}}, dimensions={0}
+  sx = f32[4] reduce-scatter(gx), replica_groups={{0,1}}, dimensions={0}, to_apply=add
+  sy = f32[2] reduce-scatter(gy), replica_groups={{0,1}}, dimensions={0}, to_apply=add
+  part = f32[2] slice(sx), slice={[0:2]}
+  both = f32[2] add(part, sy)
+  a = f32[2] all-reduce(both), replica_groups={{0,1}}, to_apply=add
+  b = f32[2] all-reduce(sy), replica_groups={{0,1}}, to_apply=add
+  difference = f32[2] subtract(a, b)
+  zeros = f32[2] subtract(difference, difference)
+  kept = f32[2] add(sy, zeros)
+  ROOT out = (s32[], s32[], f32[4], f32[2]) tuple(next, count, sx, kept)
+}
+condition {
+  state = (s32[], s32[], f32[4], f32[2]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  count = s32[] get-tuple-element(state), index=1
+  ROOT less = pred[] compare(i, count), direction=LT
+}
+ENTRY main {
+  count = s32[] parameter(0)
+  x = f32[4] parameter(1)
+  zero = s32[] constant(0)
+  y = f32[2] slice(x), slice={[1:3]}
+  state = (s32[], s32[], f32[4], f32[2]) tuple(zero, count, x, y)
+  loop = (s32[], s32[], f32[4], f32[2]) while(state), condition=condition, body=body
+  all = f32[4] get-tuple-element(loop), index=2
+  some = f32[2] get-tuple-element(loop), index=3
+  first = f32[2] slice(all), slice={[0:2]}
+  ROOT sum = f32[2] add(first, some)
+}
+)";
+
 struct Outcome {
   std::vector<Status> steps;
   float sum = 0;
@@ -52,8 +98,8 @@ struct Outcome {
 
 /// As many steps as `counts[rank]` has, or until one fails.
 std::vector<Outcome> run_loops(const std::vector<std::vector<int32_t>>& counts,
-                               double timeout_s) {
-  const Result<InlinedModule> module = parse_inlined(kLoop);
+                               double timeout_s, const char* text = kLoop) {
+  const Result<InlinedModule> module = parse_inlined(text);
   EXPECT_TRUE(module) << module.error().message;
   const Result<Schedule> schedule =
       lower_schedule(*module, identity_plan(*module, 2));
@@ -91,6 +137,36 @@ TEST(CalledCollectives, RunAsOftenAsTheLoop) {
       EXPECT_TRUE(step) << step.error().message;
     EXPECT_EQ(outcome.sum, 12);
   }
+}
+
+// What waits for none of each other: the gathers, the scatters, both sums.
+TEST(CalledCollectives, ThatComeTogetherRunAsOne) {
+  const Result<InlinedModule> module = parse_inlined(kJoined);
+  ASSERT_TRUE(module) << module.error().message;
+  const Result<Schedule> schedule =
+      lower_schedule(*module, identity_plan(*module, 2));
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  std::vector<std::pair<CollectiveKind, int64_t>> found;
+  for (const Unit& loop : schedule->units) {
+    if (loop.kind != UnitKind::kRoutine) continue;
+    for (const Unit& unit :
+         loop.routine.callees.at(1).program->schedule.units) {
+      if (unit.kind == UnitKind::kCollective)
+        found.emplace_back(unit.collective.kind, unit.collective.bytes);
+    }
+  }
+  // Members of a buffer start at lines of 64 bytes.
+  EXPECT_EQ(found, (std::vector<std::pair<CollectiveKind, int64_t>>{
+                       {CollectiveKind::kAllGather, 32 + 16},
+                       {CollectiveKind::kReduceScatter, 32 + 16},
+                       {CollectiveKind::kAllReduce, 64 + 8}}));
+}
+
+// Doubled three times over: x[0] + x[1], of elements rank + 1.
+TEST(CalledCollectives, JoinedOnesLeaveWhatEachLeavesAlone) {
+  const std::vector<Outcome> outcomes = run_loops({{3}, {3}}, 20, kJoined);
+  EXPECT_EQ(outcomes[0].sum, 8 * (1 + 1));
+  EXPECT_EQ(outcomes[1].sum, 8 * (2 + 2));
 }
 
 // Rank 1 is through after two rounds, and its next step would meet rank 0's
