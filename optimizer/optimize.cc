@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "data/schedule/called_buckets.h"
 #include "optimizer/baselines/baselines.h"
 #include "optimizer/pricing/least_speedup.h"
 #include "optimizer/pricing/step_bound.h"
@@ -238,6 +239,7 @@ Status Optimizer::finish() {
   }
   result_.evaluations = search_->evaluations();
   result_.plan = name_plan(search_->pricer().ops(), best.plan);
+  result_.plan.called = joined_in(best.schedule);
   result_.plan.device = recorded_.device;
   result_.plan.seed = search_->options().seed;
   result_.plan.evaluations = static_cast<int64_t>(result_.evaluations);

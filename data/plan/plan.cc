@@ -239,6 +239,20 @@ void read_searched(ObjectReader& search, Plan* plan) {
   }
 }
 
+void read_called(ObjectReader& root, Plan* plan) {
+  constexpr const char* kExpected = "key 'called': expected lists of names";
+  const Json& called = root.at("called");
+  if (!called.is_array()) return root.complain(kExpected);
+  for (const Json& names : called) {
+    const bool fits =
+        names.is_array() && std::ranges::all_of(names, [](const Json& name) {
+          return name.is_string();
+        });
+    if (!fits) return root.complain(kExpected);
+    plan->called.push_back(names.get<std::vector<std::string>>());
+  }
+}
+
 std::string read_plan(const Json& json, Plan* plan) {
   ObjectReader root(json, "plan");
   std::string error;
@@ -249,7 +263,7 @@ std::string read_plan(const Json& json, Plan* plan) {
   }
   root.allow({"schema", "program_fingerprint", "trace_fingerprint", "gradients",
               "single_cap", "recorded", "device", "ranks", "fusion", "buckets",
-              "order", "predicted", "search", "made_by"});
+              "called", "order", "predicted", "search", "made_by"});
   if (root.has("trace_fingerprint") && !root.has("program_fingerprint")) {
     plan->trace = read_trace_plan(root, &error);
   } else {
@@ -258,6 +272,7 @@ std::string read_plan(const Json& json, Plan* plan) {
   if (root.has("device")) plan->device = root.text("device");
   plan->ranks = root.integer("ranks", 1, kMaximumRanks);
   read_groups(root, plan, &error);
+  if (root.has("called")) read_called(root, plan);
   if (root.has("order")) plan->order = root.texts("order");
   if (root.has("predicted")) {
     plan->predicted =
@@ -377,8 +392,12 @@ std::string print_plan(const Plan& plan) {
   std::string text = fmt::format(
       "{{\"schema\": \"{}\",\n{} \"device\": {},\n \"ranks\": {},\n", kSchema,
       print_subject(plan), compact(plan.device), plan.ranks);
-  text += fmt::format(" \"fusion\": {},\n \"buckets\": {},\n \"order\": {},\n",
-                      lines(groups), lines(buckets), lines(order));
+  text += fmt::format(" \"fusion\": {},\n \"buckets\": {},\n", lines(groups),
+                      lines(buckets));
+  std::vector<std::string> called;
+  for (const auto& names : plan.called) called.push_back(compact(names));
+  if (!called.empty()) text += fmt::format(" \"called\": {},\n", lines(called));
+  text += fmt::format(" \"order\": {},\n", lines(order));
   if (plan.predicted)
     text +=
         fmt::format(" \"predicted\": {},\n", print_prediction(*plan.predicted));

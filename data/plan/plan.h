@@ -83,6 +83,10 @@ struct Plan {
   std::vector<Bucket> buckets;
   /// All unit names, or empty for program order.
   std::vector<std::string> order;
+  /// Collectives inside loops and branches that run as one whatever the plan
+  /// (data/schedule/called_buckets.h): for JAX, where they do not by
+  /// themselves.
+  std::vector<std::vector<std::string>> called = {};
   std::optional<PlanPrediction> predicted;
   uint64_t seed = 0;
   int64_t evaluations = 0;

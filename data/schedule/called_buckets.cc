@@ -4,6 +4,7 @@
 #include <map>
 
 #include "data/plan/unit_graph.h"
+#include "data/schedule/called_program.h"
 
 namespace reprise {
 namespace {
@@ -21,7 +22,35 @@ std::vector<int32_t> depths(const OpGraph& graph) {
   return depth;
 }
 
+void add_joined(const CalledProgram& program,
+                std::vector<std::vector<std::string>>& found) {
+  const Computation& entry = program.module.entry_computation();
+  for (const Unit& unit : program.schedule.units) {
+    for (const RoutineCallee& callee : unit.routine.callees)
+      add_joined(*callee.program, found);
+    const bool is_plain = std::ranges::all_of(unit.ops, [&](InstructionId op) {
+      return entry.at(op).shape.is_array();
+    });
+    if (unit.collective.bucket < 0 || unit.kind != UnitKind::kCollective ||
+        !is_plain)
+      continue;
+    std::vector<std::string> names;
+    for (const InstructionId op : unit.ops) names.push_back(entry.at(op).name);
+    if (std::ranges::find(found, names) == found.end())
+      found.push_back(std::move(names));
+  }
+}
+
 }  // namespace
+
+std::vector<std::vector<std::string>> joined_in(const Schedule& schedule) {
+  std::vector<std::vector<std::string>> found;
+  for (const Unit& unit : schedule.units) {
+    for (const RoutineCallee& callee : unit.routine.callees)
+      add_joined(*callee.program, found);
+  }
+  return found;
+}
 
 std::vector<ChosenBucket> join_called(const OpGraph& graph, int64_t ranks) {
   const std::vector<int32_t> depth = depths(graph);

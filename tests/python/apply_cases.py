@@ -123,6 +123,11 @@ class Apply(door_cases.Folder):
         args = steps.place(mesh, w, P(None, "data")), steps.place(mesh, jnp.linspace(0, 1, 32).reshape(4, 8), P("data"))
         step = jax.jit(steps.shard_map(inner, mesh, (P(None, "data"), P("data")), P("data"), check=False))
         self.assertEqual(len(self.planned(step, args, {"b0": [0, 1]}).check(*args).found["all-gather"]), 1)
+        # What runs as one in loops whatever the plan, JAX is told of by the plan, too.
+        names = [c["collective"] for c in self.json("map.json")["collectives"]]
+        told = rj.apply({"schema": "reprise.plan/1", "called": [names]}, step, exported=self.out)
+        self.assertEqual(len(told.check(*args).found["all-gather"]), 1)
+        self.assertTrue(told.check(*args), told.check(*args))
 
     def test_complex_numbers_share_buckets_with_real_ones_half_by_half(self):
         steps.STEPS |= train_cases.neighbours()

@@ -102,6 +102,12 @@ def buckets(plan, mapping):
         if members:
             at = places.get(bucket["unit"], last if not order else len(order))
             found.append((at, last, Bucket(bucket["unit"], members, merged, bucket.get("chunks", 1))))
+    for place, names in enumerate(plan.get("called") or []):
+        members, merged = _members({"unit": f"called {place}", "collectives": names}, known, covered, unexpressed)
+        covered.update(members)
+        if members:
+            last = max(position[name] for name in names)
+            found.append((last if not order else len(order), last, Bucket(f"called {place}", members, merged)))
     kinds = {"all-reduce"} | {entry["kind"] for entry in mapping["collectives"]
                               if (entry["equation"], entry.get("operand")) in covered}
     for entry in mapping["collectives"]:

@@ -16,6 +16,7 @@ Plan full_plan() {
                    .collectives = {"all-reduce.4", "all-reduce.7:2"},
                    .chunks = 2},
                   {.unit = "b1", .collectives = {"all-reduce.9"}}};
+  plan.called = {{"ag.1", "ag.2"}, {"rs.1", "rs.2"}};
   plan.order = {"dot.3", "f0", "b0#0", "b0#1", "b1"};
   plan.predicted = PlanPrediction{.step_time_ns = 120,
                                   .baselines = {{"ddp", 200}, {"none", 300}},
@@ -125,6 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "gradients": [{"name": "g", "type": "float", "shape": "",
                                    "bytes": -1}]})",
                 ErrorKind::kInvalid, "plan.gradients[0]: key 'bytes'"},
+        BadPlan{HEAD R"("fusion": [], "buckets": [], "called": [["a", 1]]})",
+                ErrorKind::kInvalid, "key 'called': expected lists of names"},
         BadPlan{HEAD R"("fusion": 3, "buckets": []})", ErrorKind::kInvalid,
                 "key 'fusion'"},
         BadPlan{HEAD R"("fusion": [{"unit": "f0"}], "buckets": []})",

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "data/schedule/called_buckets.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/schedule.h"
 #include "runtime/cpu/executor.h"
@@ -160,6 +161,8 @@ TEST(CalledCollectives, ThatComeTogetherRunAsOne) {
                        {CollectiveKind::kAllGather, 32 + 16},
                        {CollectiveKind::kReduceScatter, 32 + 16},
                        {CollectiveKind::kAllReduce, 64 + 8}}));
+  EXPECT_EQ(joined_in(*schedule), (std::vector<std::vector<std::string>>{
+                                      {"gx", "gy"}, {"sx", "sy"}, {"a", "b"}}));
 }
 
 // Doubled three times over: x[0] + x[1], of elements rank + 1.

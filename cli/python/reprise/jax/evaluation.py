@@ -90,10 +90,21 @@ class _RegionRun:
             known = len(self.values)
             left = [flat for flat in waiting if not self._step(flat)]
             self._run_full_buckets()
-            if len(left) == len(waiting) and len(self.values) == known:
+            if len(left) == len(waiting) and len(self.values) == known and not self._run_out_of_order():
                 self._stuck()
             waiting = left
         return [self.read(atom) for atom in self.region.outputs]
+
+    def _run_out_of_order(self):
+        """Inside a loop or branch, of which a plan gives no order, runs the first bucket that is full; whether there is
+        one."""
+        for place, at in enumerate(self.order if self.region.name else []):
+            pending = self.pending[at]
+            if all(member in pending.operands for member in pending.bucket.members):
+                self._reduce(pending)
+                self.order.pop(place)
+                return True
+        return False
 
     def _stuck(self):
         waiting = [self.pending[at].bucket.name for at in self.order]
