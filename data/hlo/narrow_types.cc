@@ -277,7 +277,9 @@ class Widener {
         instruction.opcode == Opcode::kConvert &&
         is_plain_float(made_[index_of(instruction.operands[0])].shape.type);
     instruction.shape.type = holding_type(type);
-    const InstructionId x = append(std::move(instruction));
+    const InstructionId x = is_held(type)
+                                ? of_few_bits(std::move(instruction), type)
+                                : append(std::move(instruction));
     if (!is_held(type)) return x;
     if (!saturates) return cut(x, type);
     const int count = 1 << primitive_type_bits(type);
@@ -287,6 +289,36 @@ class Widener {
     return ops_->like(Opcode::kClamp, {lowest, x, highest});
   }
 
+  /// In 8 bits, where an op that reads an operand's bits from above finds what
+  /// the type has there. XLA takes 4 bits for 8 where it counts ones and where
+  /// it asks for the upper half of a product.
+  InstructionId of_few_bits(Instruction instruction, PrimitiveType type) {
+    const int bits = primitive_type_bits(type);
+    switch (instruction.opcode) {
+      case Opcode::kClz:
+        instruction.operands[0] = without_sign(instruction.operands[0], bits);
+        return ops_->with_number(Opcode::kSubtract,
+                                 append(std::move(instruction)), 8 - bits);
+      case Opcode::kPopulationCount:
+        if (bits == 4) break;
+        [[fallthrough]];
+      case Opcode::kShiftRightLogical:
+        instruction.operands[0] = without_sign(instruction.operands[0], bits);
+        break;
+      case Opcode::kShiftRightArithmetic:
+        instruction.operands[0] = with_sign(instruction.operands[0], bits);
+        break;
+      case Opcode::kMultiplyHigh:
+        if (bits == 4) break;
+        instruction.opcode = Opcode::kMultiply;
+        return ops_->with_number(Opcode::kShiftRightArithmetic,
+                                 append(std::move(instruction)), bits);
+      default:
+        break;
+    }
+    return append(std::move(instruction));
+  }
+
   static bool is_signed(PrimitiveType type) {
     return holding_type(type) == PrimitiveType::kS8;
   }
@@ -294,10 +326,18 @@ class Widener {
   /// To the type's last bits, with the sign that they have.
   InstructionId cut(InstructionId x, PrimitiveType type) {
     const int bits = primitive_type_bits(type);
-    if (!is_signed(type))
-      return ops_->with_number(Opcode::kAnd, x, (1 << bits) - 1);
+    return is_signed(type) ? with_sign(x, bits) : without_sign(x, bits);
+  }
+
+  /// The last bits, the first of them repeated before them.
+  InstructionId with_sign(InstructionId x, int bits) {
     const InstructionId up = ops_->with_number(Opcode::kShiftLeft, x, 8 - bits);
     return ops_->with_number(Opcode::kShiftRightArithmetic, up, 8 - bits);
+  }
+
+  /// The last bits, zeros before them.
+  InstructionId without_sign(InstructionId x, int bits) {
+    return ops_->with_number(Opcode::kAnd, x, (1 << bits) - 1);
   }
 
   InstructionId append(Instruction step) {

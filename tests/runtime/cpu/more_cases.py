@@ -279,6 +279,21 @@ def narrow(case, values, indices):
             jnp.concatenate([i.astype(t), i[::-1].astype(t)]).reshape(2, -1).T.astype(jnp.int32)), floats, ints)
 
 
+def parts_of_words(case, values, indices):
+    """Upper halves of products; ops that read bits from above, of 4 bits and of 2: of each number with each."""
+    for dtype in INTEGERS:
+        info = jnp.iinfo(dtype)
+        x = np.asarray([info.min, info.min + 1, max(info.min, -1), 1, 7, 1 << (info.bits - 2), info.max], dtype)
+        case(f"mulhi.{name_of(dtype)}", lax.mulhi, np.repeat(x, 7), np.tile(x, 7))
+    for dtype in (jnp.int4, jnp.uint4, jnp.int2, jnp.uint2):
+        info = jnp.iinfo(dtype)
+        x = np.arange(info.min, info.max + 1, dtype=np.int32)
+        case(f"narrow.bits.{name_of(dtype)}", lambda x, y, t=dtype: tuple(z.astype(jnp.int32) for z in (
+            lax.clz(x.astype(t)), lax.population_count(x.astype(t)), *(f(x.astype(t), y.astype(t)) for f in (
+                lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic, lax.mulhi)))),
+             np.repeat(x, len(x)), np.tile(x, len(x)))
+
+
 def tridiagonal(case, values, indices):
     for dtype in (jnp.float32, jnp.float64):
         low, high = values(dtype, 2, 6).at[:, 0].set(0), values(dtype, 2, 6, seed=1).at[:, -1].set(0)

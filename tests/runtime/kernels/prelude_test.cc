@@ -233,6 +233,11 @@ TEST(Prelude, IntegersWrapAndSaturate) {
   EXPECT_EQ(rk_to_s32(-3e9f), least);
   EXPECT_EQ(rk_to_s32(std::nanf("")), 0);
   EXPECT_EQ(rk_to_u32(-1.0f), 0u);
+  EXPECT_EQ(rk_multiply_high(least, least), 1 << 30);
+  EXPECT_EQ(rk_multiply_high(most, -3), -2);
+  EXPECT_EQ(rk_multiply_high(~0u, ~0u), ~0u - 1);
+  EXPECT_EQ(rk_multiply_high(rk_s64(1) << 40, -(rk_s64(1) << 50)), -(1 << 26));
+  EXPECT_EQ(rk_multiply_high(~rk_u64(0), ~rk_u64(0)), ~rk_u64(0) - 1);
   EXPECT_EQ(rk_shift_left(1, 40), 0);
   EXPECT_EQ(rk_shift_right_arithmetic(-8, 40), -1);
   EXPECT_EQ(rk_shift_right_logical(-8, 28), 15);
