@@ -12,6 +12,7 @@
 #include "data/element.h"
 #include "data/hlo/declared_type.h"
 #include "data/hlo/narrow_ops.h"
+#include "data/hlo/wide_sums.h"
 #include "data/narrow_type.h"
 
 namespace reprise {
@@ -362,6 +363,7 @@ class Widener {
 }  // namespace
 
 void widen_narrow_types(Module* module) {
+  combine_in_wider_types(module);
   const bool by_half = has_note(module->attributes, kByHalf);
   for (size_t i = 0; i < module->computations.size(); ++i) {
     Widener(&module->computations[i], i == index_of(module->entry), by_half)

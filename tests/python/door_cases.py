@@ -544,6 +544,29 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         self.assertTrue(done and not done.own, str(done))
         self.assertIn('reprise_sums="f32"', (self.out / "step.hlo").read_text(encoding="utf-8"))
 
+    def test_what_ranks_combine_in_few_bits_comes_out_the_same(self):
+        if not hasattr(jax, "shard_map"):
+            self.skipTest("this JAX has no jax.shard_map")
+        lax, types = jax.lax, (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int4, jnp.float16, jnp.bfloat16)
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+
+        def step(state, x):
+            found = {}
+            for dtype in types:
+                narrow = x.astype(dtype)
+                parts = lax.psum_scatter(narrow, "d", tiled=True)
+                combined = [lax.psum(narrow, "d"), lax.pmax(narrow, "d"), lax.all_gather(parts, "d", tiled=True)]
+                found[dtype.__name__] = jnp.stack([one.astype(jnp.float32) for one in combined])
+            return {name: state[name] * 0.5 + value for name, value in found.items()}, lax.pmean(x.sum(), "d")
+
+        mapped = jax.shard_map(step, mesh=mesh, in_specs=(P(), P("d")), out_specs=P(), check_vma=False)
+        state = {dtype.__name__: jnp.zeros((3, 64)) for dtype in types}
+        x = jnp.asarray(np.random.RandomState(0).randn(128), jnp.float32) * 3
+        rj.export(jax.jit(mapped), state, x, out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2, tolerance=1e-7)
+        self.assertTrue(done and not done.own and len(done.tensors) == len(types), str(done))
+        self.assertIn('reprise_sums="f32"', (self.out / "step.hlo").read_text(encoding="utf-8"))
+
     def test_quotients_in_float16_come_out_the_same(self):
         rng = np.random.RandomState(0)
         x = jnp.asarray(rng.randn(64, 16), jnp.float32)

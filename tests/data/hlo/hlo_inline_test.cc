@@ -381,44 +381,6 @@ ENTRY e {
   EXPECT_EQ(opcodes(rounded, "11"), "multiply-add multiply-add ");
 }
 
-TEST(HloInline, SumsAmongRanksInF32WhereTheHeaderSaysSo) {
-  const std::string text = R"(
-add { a = bf16[] parameter(0)
-  b = bf16[] parameter(1)
-  ROOT s = bf16[] add(a, b) }
-most { a = bf16[] parameter(0)
-  b = bf16[] parameter(1)
-  ROOT s = bf16[] maximum(a, b) }
-ENTRY m {
-  x = bf16[4] parameter(0)
-  y = f32[2] parameter(1)
-  t = bf16[4] tanh(x)
-  one = bf16[4] all-reduce(t), replica_groups={}, to_apply=add
-  top = bf16[4] all-reduce(t), replica_groups={}, to_apply=most
-  two = (bf16[4], f32[2]) all-reduce(t, y), replica_groups={}, to_apply=add
-  g = bf16[4] get-tuple-element(two), index=0
-  h = f32[2] get-tuple-element(two), index=1
-  w = f32[4] convert(one)
-  ROOT r = (f32[4], bf16[4], bf16[4], f32[2]) tuple(w, top, g, h)
-})";
-  const auto inlined = inline_calls(module_of(
-      "HloModule m, frontend_attributes={reprise_sums=\"f32\"}" + text));
-  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
-  // What tanh makes is read before it is rounded, the sum after.
-  EXPECT_EQ(signatures(inlined->entry_computation()),
-            "parameter()bf16\nparameter()f32\nconvert(x:bf16 )f32\n"
-            "tanh(t/f32.0:f32 )f32\nconvert(t:f32 )bf16\n"
-            "all-reduce(t:f32 )f32\nconvert(one:f32 )bf16\n"
-            "all-reduce(t/bf16:bf16 )bf16\n"
-            "all-reduce(t:f32 y:f32 )\n"
-            "get-tuple-element(two: )f32\nconvert(g:f32 )bf16\n"
-            "get-tuple-element(two: )f32\nconvert(one/w5:bf16 )f32\n"
-            "tuple(w:f32 top:bf16 g/w10:bf16 h:f32 )\n");
-  const auto plain = inline_calls(module_of("HloModule m" + text));
-  ASSERT_TRUE(plain.has_value()) << plain.error().message;
-  EXPECT_EQ(plain->entry_computation().instructions.size(), 10U);
-}
-
 // A branch that takes nothing begins with a constant, which has no operand.
 TEST(HloInline, BranchesOfConstantsAreReadAsTheyAre) {
   const auto inlined = inline_calls(module_of(R"(HloModule m

@@ -179,11 +179,11 @@ def notes_on_arithmetic(text, platform):
 _BY_HALF = r"\b(?:f8e4m3fn|f8e5m2|f8e4m3b11fnuz|f4e2m1fn)\["
 _NARROW = 'reprise_narrow="by_f16"'
 _HALF_WINDOW = re.compile(r" = (?:bf16|f16)\[[^=]*? reduce-window\(")
-_HALF_SUM = re.compile(r" = \(?[^()=]*\b(?:bf16|f16)\[[^=]*? (?:all-reduce|reduce-scatter)(?:-start)?\(")
+_HALF_SUM = re.compile(r" = \(?[^()=]*\bbf16\[[^=]*? (?:all-reduce|reduce-scatter)(?:-start)?\(")
 
 
 def notes_on_sums(text, compiled_text):
-    """Whether 16 bits are summed among ranks in f32, as a note (data/hlo/wide_sums.h)."""
+    """Whether bfloat16 is summed among ranks in f32, as a note (data/hlo/wide_sums.h)."""
     return ['reprise_sums="f32"'] if _HALF_SUM.search(text) and not _HALF_SUM.search(compiled_text) else []
 
 
