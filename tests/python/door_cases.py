@@ -567,6 +567,19 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         self.assertTrue(done and not done.own and len(done.tensors) == len(types), str(done))
         self.assertIn('reprise_sums="f32"', (self.out / "step.hlo").read_text(encoding="utf-8"))
 
+    def test_state_is_put_in_the_layout_that_the_step_asks_for(self):
+        try:
+            from jax.experimental.layout import Format, Layout
+        except ImportError:
+            self.skipTest("this JAX has no Format")
+        turned = Format(Layout((1, 0)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+        step = jax.jit(lambda w, x: (w - 0.1 * x.T @ (x @ w), x.sum()), in_shardings=(turned, None),
+                       out_shardings=(turned, None), donate_argnums=0)
+        rng = np.random.RandomState(0)
+        w, x = (jnp.asarray(rng.randn(*shape), jnp.float32) for shape in ((6, 4), (8, 6)))
+        rj.export(step, jax.device_put(w, turned), x, out=self.out, steps=2)
+        self.assertTrue(rj.verify(self.out, steps=2))
+
     def test_quotients_in_float16_come_out_the_same(self):
         rng = np.random.RandomState(0)
         x = jnp.asarray(rng.randn(64, 16), jnp.float32)

@@ -54,6 +54,7 @@ class Step:
     kept: list  # leaves that the program takes, in order
     captured: list  # arrays passed before them, that the step closed over
     in_shardings: list
+    in_places: list  # the same, with the layout where the step asks for another than rows
     out_shardings: list
     devices: list
 
@@ -72,10 +73,10 @@ class Step:
     def call(self, values):
         """The leaves of the result for a value a leaf; those of donated leaves that are JAX's arrays are used up."""
         placed = []
-        for value, leaf, sharding in zip(values, self.leaves, self.in_shardings):
+        for value, leaf, place in zip(values, self.leaves, self.in_places):
             if trees.is_key(leaf) and not trees.is_key(value):
                 value = jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf))
-            placed.append(jax.device_put(value, sharding) if sharding is not None else value)
+            placed.append(jax.device_put(value, place) if place is not None else value)
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, placed)
         has_part_of_byte = any(str(getattr(leaf, "dtype", "")) in _PARTS_OF_BYTE for leaf in self.leaves)
         if has_part_of_byte and self.compiled is not self.jitted:
@@ -160,13 +161,15 @@ def trace_and_compile(jitted, args, kwargs):
                for path, info in out]
     donated = [bool(info.donated) for info in jax.tree_util.tree_leaves(
         lowered.args_info, is_leaf=lambda x: hasattr(x, "donated"))]
-    in_shardings = _flat_shardings(compiled.input_shardings, jax.tree_util.tree_structure((args, kwargs)), kept)
+    structure = jax.tree_util.tree_structure((args, kwargs))
+    in_shardings = _flat_shardings(compiled.input_shardings, structure, kept)
+    in_formats = _flat_shardings(getattr(compiled, "input_formats", compiled.input_shardings), structure, kept)
     out_shardings = _flat_shardings(compiled.output_shardings, jax.tree_util.tree_structure(lowered.out_info),
                                     range(len(results)))
     module = hlo.parse(text)
     step = Step(jitted, args, kwargs, given, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
                 leaves, jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
-                captured, in_shardings, out_shardings,
+                captured, in_shardings, list(map(trees.place, in_shardings, in_formats)), out_shardings,
                 trees.devices_in_order([s for s in in_shardings + out_shardings if s is not None]))
     _check(step)
     return step

@@ -112,6 +112,12 @@ def devices_in_order(shardings):
     return jax.devices()[:1]
 
 
+def place(sharding, format):
+    """Where a value is put: the format, a sharding and a layout, where the step asks for another layout than rows."""
+    order = getattr(getattr(format, "layout", None), "major_to_minor", ())
+    return sharding if list(order) == sorted(order) else format
+
+
 def slices_by_rank(sharding, shape, devices):
     """[[start, stop] for each dimension] by rank, or None where every rank has the whole."""
     if sharding is None or len(devices) == 1 or sharding.is_fully_replicated:
