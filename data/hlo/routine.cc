@@ -33,12 +33,13 @@ bool has_small_window(const Instruction& instruction) {
   return window && count <= kMostWindowElements;
 }
 
-/// A long cumulative sum that rounds to 16 bits at each element, for which the
-/// order matters.
+/// A long cumulative sum or product that rounds to 16 bits at each element, for
+/// which the order matters.
 bool is_rounding_scan(const Module& module, const Instruction& instruction) {
   const auto window = window_dimensions(instruction);
+  const std::optional<Opcode> by = combining_opcode(module, instruction);
   if (!window || !is_half(instruction.shape.type) ||
-      combining_opcode(module, instruction) != Opcode::kAdd)
+      (by != Opcode::kAdd && by != Opcode::kMultiply))
     return false;
   const std::vector<int64_t>& extents = instruction.shape.dimensions;
   const auto cumulative = cumulative_window(*window, extents);

@@ -95,25 +95,26 @@ class CumulativeSum final : public Routine {
   float* result_;
 };
 
-/// Sums of as many lines side by side, in f32: of two halves that holds what
-/// rounding them needs.
+/// Sums or products of as many lines side by side, in f32: of two halves that
+/// holds what rounding them needs.
 using Lanes = std::array<float, 16>;
 
-template <PrimitiveType kType>
-Lanes sum(const Lanes& a, const Lanes& b) {
+template <PrimitiveType kType, bool kAdds>
+Lanes combined(const Lanes& a, const Lanes& b) {
   Lanes made;
   for (size_t l = 0; l < made.size(); ++l) {
-    made[l] = kType == PrimitiveType::kBF16 ? rk_round_bf16(a[l] + b[l])
-                                            : rk_round_f16(a[l] + b[l]);
+    const float whole = kAdds ? a[l] + b[l] : a[l] * b[l];
+    made[l] = kType == PrimitiveType::kBF16 ? rk_round_bf16(whole)
+                                            : rk_round_f16(whole);
   }
   return made;
 }
 
-/// Of bf16 or f16, from zero on.
-template <PrimitiveType kType>
-class CumulativeHalfSum final : public Routine {
+/// Of bf16 or f16, from the identity on.
+template <PrimitiveType kType, bool kAdds>
+class CumulativeHalf final : public Routine {
  public:
-  CumulativeHalfSum(const RoutineCall& call, Recurrence along)
+  CumulativeHalf(const RoutineCall& call, Recurrence along)
       : operand_(reinterpret_cast<const uint16_t*>(call.operands[0].data())),
         result_(reinterpret_cast<uint16_t*>(call.results[0].data())),
         along_(along),
@@ -128,7 +129,7 @@ class CumulativeHalfSum final : public Routine {
         value = kType == PrimitiveType::kBF16 ? rk_load_bf16(operand_[at])
                                               : rk_load_f16(operand_[at]);
       });
-      add_up(lines_.data(), along_.extent);
+      run_through(lines_.data(), along_.extent);
       each_element(first, count, [&](float& value, int64_t at) {
         result_[at] = kType == PrimitiveType::kBF16 ? rk_store_bf16(value)
                                                     : rk_store_f16(value);
@@ -151,33 +152,35 @@ class CumulativeHalfSum final : public Routine {
   }
 
   /// Of the elements from one to another, in order.
-  static Lanes sum_of(const Lanes* from, const Lanes* to) {
-    Lanes total{};
-    for (; from != to; ++from) total = sum<kType>(total, *from);
+  static Lanes total_of(const Lanes* from, const Lanes* to) {
+    Lanes total;
+    total.fill(kAdds ? 0.0f : 1.0f);
+    for (; from != to; ++from) total = combined<kType, kAdds>(total, *from);
     return total;
   }
 
   /// Blocks begin at the first element, whichever end sums come from.
-  void add_up(Lanes* line, int64_t count) const {
+  void run_through(Lanes* line, int64_t count) const {
     std::vector<Lanes> totals;
     for (int64_t begin = 0; begin < count; begin += kCumulativeBlock) {
       Lanes* block = line + begin;
       Lanes* end = line + std::min(begin + kCumulativeBlock, count);
-      totals.push_back(sum_of(block, end));
+      totals.push_back(total_of(block, end));
       if (along_.from_last) {
-        for (Lanes* at = block; at != end; ++at) *at = sum_of(at, end);
+        for (Lanes* at = block; at != end; ++at) *at = total_of(at, end);
       } else {
         for (Lanes* at = block + 1; at < end; ++at)
-          *at = sum<kType>(at[-1], *at);
+          *at = combined<kType, kAdds>(at[-1], *at);
       }
     }
     if (totals.size() == 1) return;
     const auto blocks = static_cast<int64_t>(totals.size());
-    add_up(totals.data(), blocks);
+    run_through(totals.data(), blocks);
     for (int64_t j = 0; j < count; ++j) {
       const int64_t before = j / kCumulativeBlock + (along_.from_last ? 1 : -1);
       if (before >= 0 && before < blocks)
-        line[j] = sum<kType>(line[j], totals[static_cast<size_t>(before)]);
+        line[j] = combined<kType, kAdds>(line[j],
+                                         totals[static_cast<size_t>(before)]);
     }
   }
 
@@ -191,6 +194,29 @@ class CumulativeHalfSum final : public Routine {
 bool is_commutative(const Instruction* op) {
   return op != nullptr &&
          facts_of(op->opcode).identity != Identity::kNoIdentity;
+}
+
+template <PrimitiveType kType>
+std::unique_ptr<Routine> make_half(const RoutineCall& call, Recurrence along,
+                                   bool adds) {
+  if (adds) return std::make_unique<CumulativeHalf<kType, true>>(call, along);
+  return std::make_unique<CumulativeHalf<kType, false>>(call, along);
+}
+
+/// Null but for sums and products of bf16 or f16, from the identity on.
+std::unique_ptr<Routine> make_cumulative_half(const RoutineCall& call,
+                                              Recurrence along,
+                                              const Instruction* op) {
+  const PrimitiveType type = call.result_shape(0).type;
+  if (op == nullptr || !is_half(type) || call.operand_shape(0).type != type)
+    return nullptr;
+  const bool adds = op->opcode == Opcode::kAdd;
+  if ((!adds && op->opcode != Opcode::kMultiply) ||
+      load_element(type, call.operands[1].data()) != (adds ? 0 : 1))
+    return nullptr;
+  return type == PrimitiveType::kBF16
+             ? make_half<PrimitiveType::kBF16>(call, along, adds)
+             : make_half<PrimitiveType::kF16>(call, along, adds);
 }
 
 }  // namespace
@@ -214,15 +240,7 @@ std::unique_ptr<Routine> make_cumulative_window(
   if (op != nullptr && op->opcode == Opcode::kAdd &&
       result.type == PrimitiveType::kF32 && operand.type == result.type)
     return std::make_unique<CumulativeSum>(call, along);
-  if (op != nullptr && op->opcode == Opcode::kAdd && is_half(result.type) &&
-      operand.type == result.type &&
-      load_element(result.type, call.operands[1].data()) == 0) {
-    if (result.type == PrimitiveType::kBF16)
-      return std::make_unique<CumulativeHalfSum<PrimitiveType::kBF16>>(call,
-                                                                       along);
-    return std::make_unique<CumulativeHalfSum<PrimitiveType::kF16>>(call,
-                                                                    along);
-  }
+  if (auto half = make_cumulative_half(call, along, op)) return half;
   return std::make_unique<CumulativeReduction>(call, along, reducer);
 }
 

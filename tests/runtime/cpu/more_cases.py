@@ -294,6 +294,13 @@ def parts_of_words(case, values, indices):
              np.repeat(x, len(x)), np.tile(x, len(x)))
 
 
+def long_products(case, values, indices):
+    for dtype in (jnp.bfloat16, jnp.float16):
+        x = 1 + values(dtype, 2, 300, 3) / 16
+        case(f"cumprod.long.{name_of(dtype)}", lambda x: (
+            lax.cumprod(x, 1), lax.cumprod(x, 1, reverse=True), lax.cumprod(x[0, :24, 0], 0)), x)
+
+
 def tridiagonal(case, values, indices):
     for dtype in (jnp.float32, jnp.float64):
         low, high = values(dtype, 2, 6).at[:, 0].set(0), values(dtype, 2, 6, seed=1).at[:, -1].set(0)
