@@ -14,4 +14,9 @@ size_t job_size(const Trace& trace) {
   return static_cast<size_t>(std::max<int64_t>(0, ranks));
 }
 
+bool keeps_to_rings(const Trace& trace) {
+  const auto told = trace.environment.find("NCCL_ALGO");
+  return told != trace.environment.end() && told->second == "Ring";
+}
+
 }  // namespace reprise

@@ -52,6 +52,7 @@ struct MeetingGroup {
   uint32_t ranks = 0;      ///< 0: unknown.
   bool on_device = false;  ///< NCCL and its like; else between hosts' memory.
   uint32_t apart = 0;      ///< Its first two ranks' numbers; 0: unknown.
+  bool by_ring = false;    ///< All-reduces are, whatever their ranks.
 };
 
 /// Slow-down is counted in these: kAlone is none.

@@ -380,7 +380,7 @@ TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
   if (!draft.window.all())
     graph.before_ns = end_before_ns(draft.trace, draft.window.step);
   graph.notes = notes_of(draft.tally, graph.cycles_repaired);
-  price_transfers(draft.matching, graph);
+  price_transfers(draft.matching, keeps_to_rings(draft.trace), graph);
   return graph;
 }
 

@@ -369,8 +369,9 @@ struct Meetings {
 /// Members of matched collectives that are in the graph, two ranks at least.
 Meetings find_meetings(const GraphDraft& draft, const LooseGraph& loose);
 
-/// Fills TimedGraph::transfers.
-void price_transfers(const CollectiveMatching& matching, TimedGraph& graph);
+/// Fills TimedGraph::transfers; `by_ring` is MeetingGroup's.
+void price_transfers(const CollectiveMatching& matching, bool by_ring,
+                     TimedGraph& graph);
 
 /// Orders the nodes and turns recorded times into durations and gaps; `places`
 /// becomes [loose node] its node in the graph. Edges that the order leaves out

@@ -93,7 +93,8 @@ uint32_t apart(const MatchedCollective& collective) {
 
 }  // namespace
 
-void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
+void price_transfers(const CollectiveMatching& matching, bool by_ring,
+                     TimedGraph& graph) {
   const auto& collectives = matching.collectives;
   std::vector<int64_t> transfer_ns(collectives.size(), -1);
   for (size_t node = 0; node < graph.size(); ++node) {
@@ -135,7 +136,8 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
         .ranks = static_cast<uint32_t>(std::max<int64_t>(
             collectives[at].group_size, static_cast<int64_t>(kind.second))),
         .on_device = collectives[at].on_device,
-        .apart = apart(collectives[at])};
+        .apart = apart(collectives[at]),
+        .by_ring = by_ring};
     if (collectives[at].lacks_ranks()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }

@@ -14,11 +14,12 @@ namespace reprise {
 namespace {
 
 // Messages one after the other.
-double hops(WireShare share, double ranks, bool on_device) {
+double hops(const MeetingGroup& group, double ranks) {
   const double tree = std::ceil(std::log2(ranks));
-  switch (share) {
+  switch (facts_of(group.kind).wire) {
     case WireShare::kTwice:
-      return 2 * (on_device ? std::min(ranks - 1, tree) : ranks - 1);
+      return 2 * (group.on_device && !group.by_ring ? std::min(ranks - 1, tree)
+                                                    : ranks - 1);
     case WireShare::kOnce:
       return ranks - 1;
     case WireShare::kWhole:
@@ -89,8 +90,8 @@ double grown(double whole_ns, double latency_ns, double absent_ns,
 void change_priced(const Regrouping& groups, TimedGraph& graph) {
   for (StepRules::Transfer& transfer : graph.rules->transfers) {
     if (!groups.holds(transfer.group)) continue;
-    const TransferGrowth growth =
-        transfer_growth(transfer.group, groups.size(transfer.group));
+    const TransferGrowth growth = transfer_growth(
+        transfer.group, transfer.latency_ns, groups.size(transfer.group));
     transfer.duration_ns =
         grown(transfer.duration_ns, transfer.latency_ns, 0, growth);
     transfer.floor_ns =
@@ -108,36 +109,38 @@ void change_recorded(const Regrouping& groups, TimedGraph& graph) {
         std::as_const(graph)
             .transfers[static_cast<size_t>(graph.collective[node])];
     if (!groups.holds(transfer.group)) continue;
-    graph.duration[node] = std::llround(
-        grown(static_cast<double>(graph.duration[node]),
-              static_cast<double>(transfer.latency_ns),
-              static_cast<double>(transfer.absent_ns),
-              transfer_growth(transfer.group, groups.size(transfer.group))));
+    const auto latency_ns = static_cast<double>(transfer.latency_ns);
+    graph.duration[node] =
+        std::llround(grown(static_cast<double>(graph.duration[node]),
+                           latency_ns, static_cast<double>(transfer.absent_ns),
+                           transfer_growth(transfer.group, latency_ns,
+                                           groups.size(transfer.group))));
   }
   // For what-ifs that follow.
   for (TimedGraph::Transfer& transfer : graph.transfers) {
     if (!groups.holds(transfer.group)) continue;
-    transfer.latency_ns = std::llround(
-        static_cast<double>(transfer.latency_ns) *
-        transfer_growth(transfer.group, groups.size(transfer.group)).latency);
+    const auto latency_ns = static_cast<double>(transfer.latency_ns);
+    transfer.latency_ns =
+        std::llround(latency_ns * transfer_growth(transfer.group, latency_ns,
+                                                  groups.size(transfer.group))
+                                      .latency);
   }
 }
 
 }  // namespace
 
-TransferGrowth transfer_growth(const MeetingGroup& group, double to) {
+TransferGrowth transfer_growth(const MeetingGroup& group, double latency_ns,
+                               double to) {
   const double from = group.ranks;
-  const WireShare share = facts_of(group.kind).wire;
-  if (share == WireShare::kNone) return {};
+  if (facts_of(group.kind).wire == WireShare::kNone) return {};
   if (to < 2) return {.wire = 0, .latency = 0};
   const double call =
       group.on_device ? static_cast<double>(kCallLatency_ns) : 0;
-  const auto latency = [&](double ranks) {
-    return call + static_cast<double>(kHopLatency_ns) *
-                      hops(share, ranks, group.on_device);
-  };
+  const double hop = std::max(static_cast<double>(kHopLatency_ns),
+                              (latency_ns - call) / hops(group, from));
   return {.wire = bus_factor(group.kind, to) / bus_factor(group.kind, from),
-          .latency = latency(to) / latency(from)};
+          .latency = (call + hop * hops(group, to)) /
+                     (call + hop * hops(group, from))};
 }
 
 Status change_rank_count(uint32_t ranks, TimedGraph& graph) {

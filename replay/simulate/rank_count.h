@@ -19,9 +19,12 @@ struct TransferGrowth {
 /// The wire: what a ring puts on each link (source: NVIDIA/nccl-tests,
 /// doc/PERFORMANCE.md). The latency: of a GPU's collective a call and its hops,
 /// of all-reduces by ring or tree, whichever has fewer (source: NCCL's
-/// src/graph/tuning.cc); of a host's the rounds of Gloo's ring. Messages and
-/// what is not known stay. Requires: `from` > 1.
-TransferGrowth transfer_growth(const MeetingGroup& group, double to);
+/// src/graph/tuning.cc), or by the ring that they keep to; what it has now
+/// beyond a call is its hops', where that is more than NCCL reckons. Of a
+/// host's the rounds of Gloo's ring. Messages and what is not known stay.
+/// Requires: `group.ranks` > 1.
+TransferGrowth transfer_growth(const MeetingGroup& group, double latency_ns,
+                               double to);
 
 /// The job becomes one of `ranks`, and with it grow the groups of data
 /// parallelism and those of everybody: groups of 2 of 8 ranks become groups of

@@ -265,6 +265,7 @@ void DproCommunication::place_chunk(const ChromeEvent& event, bool sends,
         static_cast<uint16_t>(std::clamp<int64_t>(value, 0, UINT16_MAX));
   }
   const auto [loop, channel, number, slice] = values;
+  chunks_in_turn_ = std::max<uint32_t>(chunks_in_turn_, number + 1U);
   const uint64_t place = uint64_t{loop} << 48 | uint64_t{channel} << 32 |
                          uint64_t{number} << 16 | slice;
   auto known = places_.find(place);

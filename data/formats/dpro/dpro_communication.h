@@ -63,6 +63,8 @@ class DproCommunication {
   const std::vector<DproReduction>& reductions() const { return reductions_; }
   /// Channels of NCCL's rings that chunks name.
   size_t channels() const;
+  /// That a channel passes on, one after the other, for one reduction.
+  uint32_t chunks_in_turn() const { return chunks_in_turn_; }
 
  private:
   struct Row {
@@ -126,6 +128,7 @@ class DproCommunication {
   std::vector<int64_t> open_reduction_;  ///< [group] -1: none.
   std::vector<DproReduction> reductions_;
   size_t members_ = 0;  ///< Of all reductions.
+  uint32_t chunks_in_turn_ = 0;
   /// Step and tensor of each member of a reduction, sorted.
   std::vector<std::pair<int32_t, uint32_t>> joined_;
 };

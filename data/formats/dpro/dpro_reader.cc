@@ -139,6 +139,11 @@ class DproRankImport {
     read("comm_detail.json",
          [&](ByteSource& source) { return communication.read_chunks(source); });
     communication.finish();
+    // As many as of a tree are no more where there are two ranks.
+    if (world_size > 2 &&
+        communication.chunks_in_turn() == 2 * (world_size - 1)) {
+      spool.set_environment("NCCL_ALGO", "Ring");
+    }
     int64_t next_id = 0;
     const std::vector<DproExchange> exchanges =
         exchange(operations, local, world_size, next_id);

@@ -15,6 +15,7 @@
 #include "data/formats/dpro/dpro_reader.h"
 #include "data/import/import.h"
 #include "data/io/gzip.h"
+#include "data/trace/job_size.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/testing/directories.h"
 
@@ -84,11 +85,12 @@ class DproTest : public ::testing::Test {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << bytes;
   }
-  void write_rank(const std::string& place, std::string rows = kRows) const {
+  void write_rank(const std::string& place, std::string rows = kRows,
+                  std::string chunks = kChunks) const {
     write(place + "/dag.gml", kGraph);
     write(place + "/trace.json.gz", gzip(kOperators));
     write(place + "/comm.json", rows);
-    write(place + "/comm_detail.json", kChunks);
+    write(place + "/comm_detail.json", chunks);
     write(place + "/gradient_name_list.json", kNames);
     write(place + "/metadata.json", kMetadata);
   }
@@ -216,6 +218,26 @@ TEST_F(DproTest, JoinsATensorGroupToOneAllReduce) {
   EXPECT_EQ(copy->end_ns - copy->start_ns, 5'000);
 }
 
+// A ring of three ranks passes 2 (3 - 1) chunks in turn; the second and last of
+// kChunks becomes the fourth.
+TEST_F(DproTest, TellsARingByItsChunks) {
+  std::string chunks = kChunks;
+  const std::string second = "\"chunkId\": 1";
+  for (size_t at = chunks.find(second); at != chunks.npos;
+       at = chunks.find(second, at)) {
+    chunks.replace(at, second.size(), "\"chunkId\": 3");
+  }
+  for (const std::string host : {"host0", "host1", "host2"}) {
+    write_rank("ring/" + host + "/0", kRows, chunks);
+    write_rank("other/" + host + "/0");
+  }
+  for (const std::string place : {"/ring", "/other"}) {
+    auto result = import(place);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(keeps_to_rings(trace_of(*result)), place == "/ring") << place;
+  }
+}
+
 TEST_F(DproTest, TurnsTheGraphIntoDependenciesOfEveryStep) {
   write_rank("host0/0");
   auto result = import();
@@ -277,13 +299,14 @@ TEST_F(DproTest, LeavesOtherDirectoriesAlone) {
 
 /// A case of ../shared/bench/dpro; "" where it cannot be made.
 std::string generated(const std::string& folder, const std::string& name,
-                      const std::string& settings) {
+                      const std::string& settings, int ranks = 4) {
   const std::string script = shared_directory() + "/bench/dpro/gen_trace.py";
   if (!std::filesystem::exists(script)) return {};
   std::filesystem::create_directories(folder + "/" + name);
   const std::string trial = folder + "/" + name + "/global_traces";
   const std::string command = settings + " python3 " + script + " " + trial +
-                              " 4 12 3 1 >/dev/null 2>&1";
+                              " " + std::to_string(ranks) +
+                              " 12 3 1 >/dev/null 2>&1";
   return std::system(command.c_str()) == 0 ? trial : std::string();
 }
 
@@ -317,6 +340,21 @@ TEST_F(DproTest, ReplaysGeneratedCasesAndTheirWhatIfs) {
   EXPECT_NEAR(static_cast<double>(what_if->predicted_ns),
               static_cast<double>(other->measured_ns),
               0.03 * static_cast<double>(other->measured_ns));
+}
+
+// Rings all, whose latency is that of their rounds: 2 (n - 1), never a tree's.
+TEST_F(DproTest, PredictsRingsOfMoreRanks) {
+  const std::string settings = "HETERO=1 LAT_US=300 SEND_US=5";
+  const std::string small = generated(folder_, "small", settings);
+  if (small.empty()) GTEST_SKIP() << "no generator or no python3-networkx";
+  const std::string large = generated(folder_, "large", settings, 8);
+  const auto truth = replayed(large, {});
+  ASSERT_TRUE(truth) << truth.error().message;
+  const auto what_if = replayed(small, {parse_what_if("ranks=8").value()});
+  ASSERT_TRUE(what_if) << what_if.error().message;
+  EXPECT_NEAR(static_cast<double>(what_if->predicted_ns),
+              static_cast<double>(truth->measured_ns),
+              0.02 * static_cast<double>(truth->measured_ns));
 }
 
 }  // namespace

@@ -293,8 +293,8 @@ TEST(TraceReplay, APipelineDoesNotTellOfItsCopies) {
 
 // Tensor parallelism of two takes 100 us, data parallelism of two 200 for four
 // times the bytes: 66.7 are latency. Of eight ranks four meet in the latter:
-// 1.5 times as much is on each link, and the call's 6.6 us with 4 hops of 0.6
-// in place of 2 are 1.154 times as long: 66.7 * 1.154 + 133.3 * 1.5 = 276.9.
+// 1.5 times as much is on each link, and but for the call's 6.6 us latency is 4
+// hops' in place of 2: 6.6 + 60.1 * 2 + 133.3 * 1.5 = 326.7.
 TEST(TraceReplay, TensorParallelGroupsStayAsTheJobGrows) {
   std::string text;
   for (const char* rank : {"0", "1", "2", "3"}) {
@@ -316,7 +316,7 @@ TEST(TraceReplay, TensorParallelGroupsStayAsTheJobGrows) {
     trace.collectives.push_back(info);
   }
   const int64_t eight_us = replayed(trace, {"ranks=8"}).predicted_us();
-  EXPECT_NEAR(static_cast<double>(eight_us), 120 + 276.9, 1);
+  EXPECT_NEAR(static_cast<double>(eight_us), 120 + 326.7, 1);
 }
 
 TEST(TraceReplay, RecomputesTheWaitInACollective) {

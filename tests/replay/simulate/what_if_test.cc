@@ -82,16 +82,29 @@ TEST(WhatIf, MakesTheLargestGroupsOfOtherSize) {
 // NCCL: hops of a tree where it has fewer than a ring, beside the call.
 TEST(WhatIf, GrowsTransfersOfGpusByTheirHops) {
   const MeetingGroup all_reduce{CollectiveKind::kAllReduce, 8, true};
-  const TransferGrowth growth = transfer_growth(all_reduce, 64);
+  const TransferGrowth growth = transfer_growth(all_reduce, 0, 64);
   EXPECT_DOUBLE_EQ(growth.wire, (2 * 63.0 / 64) / (2 * 7.0 / 8));
   EXPECT_DOUBLE_EQ(growth.latency, (6600 + 600 * 12.0) / (6600 + 600 * 6.0));
   const MeetingGroup gather{CollectiveKind::kAllGather, 8, true};
-  EXPECT_DOUBLE_EQ(transfer_growth(gather, 16).wire, (15.0 / 16) / (7.0 / 8));
-  EXPECT_DOUBLE_EQ(transfer_growth(gather, 16).latency,
+  EXPECT_DOUBLE_EQ(transfer_growth(gather, 0, 16).wire,
+                   (15.0 / 16) / (7.0 / 8));
+  EXPECT_DOUBLE_EQ(transfer_growth(gather, 0, 16).latency,
                    (6600 + 600 * 15.0) / (6600 + 600 * 7.0));
   const MeetingGroup permute{CollectiveKind::kPermute, 8, true};
-  EXPECT_DOUBLE_EQ(transfer_growth(permute, 64).wire, 1);
-  EXPECT_DOUBLE_EQ(transfer_growth(permute, 64).latency, 1);
+  EXPECT_DOUBLE_EQ(transfer_growth(permute, 0, 64).wire, 1);
+  EXPECT_DOUBLE_EQ(transfer_growth(permute, 0, 64).latency, 1);
+}
+
+// What was measured beyond the call is the hops': 4 of a tree of 4 ranks, 12 of
+// a ring of 7, whatever NCCL reckons for each.
+TEST(WhatIf, GrowsMeasuredLatencyByItsHops) {
+  MeetingGroup group{CollectiveKind::kAllReduce, 4, true};
+  EXPECT_DOUBLE_EQ(transfer_growth(group, 6600 + 4 * 5000, 16).latency,
+                   (6600 + 8 * 5000.0) / (6600 + 4 * 5000.0));
+  group.ranks = 7;
+  group.by_ring = true;
+  EXPECT_DOUBLE_EQ(transfer_growth(group, 6600 + 12 * 5000, 16).latency,
+                   (6600 + 30 * 5000.0) / (6600 + 12 * 5000.0));
 }
 
 TEST(WhatIf, ScalesMatchingUnitsRanksAndSides) {
