@@ -113,7 +113,7 @@ class Matcher {
         facts_of(collective.kind).has_one_size && least < collective.bytes;
     assumed_ += !channel.trainer && !channel.named() && group == nullptr &&
                 members.size() > 1;
-    if (group != nullptr && !channel.pair) collective.kind = K::kUnknown;
+    if (group != nullptr) collective.kind = K::kSend;
     // A permutation of two is a message each way.
     collective.both_ways |= collective.kind == K::kPermute &&
                             members.size() == 2 && !channel.trainer;

@@ -32,7 +32,7 @@ struct CollectiveMember {
 };
 
 struct MatchedCollective {
-  /// kSend: with its receive.
+  /// kSend: with its receive; of kernels of several messages too.
   CollectiveKind kind = CollectiveKind::kUnknown;
   std::string communicator;                          ///< "" unknown.
   std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.

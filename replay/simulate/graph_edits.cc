@@ -301,9 +301,17 @@ std::vector<NewEdge> sends_before_use(const NodeSet& messages,
       if (!messages[edge.from] || !edge.from_start) continue;
       const auto place = static_cast<size_t>(graph.collective[edge.from]);
       const uint32_t own = edge.from;
+      const auto partners = graph.partners_of(own);
+      const auto awaits = [&](uint32_t other) {
+        return partners.empty() ? other != own
+                                : std::any_of(partners.begin(), partners.end(),
+                                              [&](const auto& partner) {
+                                                return partner.awaited == other;
+                                              });
+      };
       for (const uint32_t other : members[place]) {
         edge.from = other;
-        if (other != own && other < node) added.push_back({edge, node});
+        if (other < node && awaits(other)) added.push_back({edge, node});
       }
     }
   }

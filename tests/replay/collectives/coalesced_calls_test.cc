@@ -149,7 +149,7 @@ TEST(CoalescedCalls, ABatchWithSeveralPeersIsItsGroups) {
             receives(rank, 10, (rank + 2) % 3) +
             kernel(rank, 20, 100 + rank, 200);
   }
-  EXPECT_EQ(summary(ring), " 100 from -1: 0@100 1@101 2@102\n");
+  EXPECT_EQ(summary(ring), "send 100 from -1: 0@100 1@101 2@102\n");
   const CollectiveMatching found = match_collectives(collective_trace(ring));
   ASSERT_EQ(found.collectives.front().exchange, 0);
   EXPECT_EQ(found.exchanges,
@@ -182,7 +182,7 @@ std::string line_of_three() {
 TEST(CoalescedCalls, KernelsMeetAlongTheirMessages) {
   EXPECT_EQ(summary(line_of_three()),
             "send 100 from 0: 0@100 1@90\n"
-            " 100 from -1: 0@130 1@140 2@300\n"
+            "send 100 from -1: 0@130 1@140 2@300\n"
             "send 100 from 1: 1@320 2@400\n");
   const CollectiveMatching found =
       match_collectives(collective_trace(line_of_three()));

@@ -9,6 +9,7 @@
 #include "replay/clocks/aligned_trace.h"
 #include "replay/findings/findings.h"
 #include "replay/simulate/trace_replay.h"
+#include "tests/replay/collectives/collective_text.h"
 #include "tests/replay/findings/injected_step.h"
 #include "tests/replay/graph/trace_text.h"
 #include "tests/testing/time_units.h"
@@ -65,6 +66,64 @@ TEST(Pipeline, IdealOverlapHidesTransfersAndNotTheBubble) {
   ASSERT_TRUE(replayed) << replayed.error().message;
   const auto truth = static_cast<double>(at_once.span_ns());
   EXPECT_NEAR(static_cast<double>(replayed->predicted_ns), truth, 0.01 * truth);
+}
+
+struct Message {
+  const char* operation;
+  int peer;
+};
+
+// What `rank` sends and receives in one kernel, from and to microseconds: its
+// `number`th.
+std::string batch(int rank, int number, int start, int end,
+                  std::initializer_list<Message> messages) {
+  int at = number * 100;
+  std::string text;
+  for (const Message& message : messages) {
+    text += fmt::format(
+        "{} host t1 {} {} record_param_comms comm=g group=0,1,2 type=f32 "
+        "in=25 op={} peer={}\n",
+        rank, at, at + 8, message.operation, message.peer);
+    at += 10;
+  }
+  return text + fmt::format(
+                    "{0} launch t1 {1} {2} cudaLaunchKernelExC corr={3}\n"
+                    "{0} collective d7 {4}000 {5}000 ncclDevKernel_SendRecv "
+                    "corr={3}\n",
+                    rank, number * 100 + 90, number * 100 + 95, number + 1,
+                    start, end);
+}
+
+std::string forward(int rank, int start) {
+  return fmt::format("{} compute d7 {}000 {}000 gemm\n", rank, start,
+                     start + 100);
+}
+
+// Two micro-batches forward through three stages; the middle one sends on the
+// first and receives the second in one kernel, in which all meet. Rank 1 waits
+// least: 100 us for the first and, all done, 100 for the last stage's end.
+TEST(Pipeline, TheBubbleOfBatchedMessagesIsFound) {
+  const std::string text =
+      forward(0, 1) + batch(0, 0, 101, 111, {{"send", 1}}) + forward(0, 111) +
+      batch(0, 1, 211, 221, {{"send", 1}}) +
+      batch(1, 0, 1, 111, {{"receive", 0}}) + forward(1, 111) +
+      batch(1, 1, 211, 221, {{"send", 2}, {"receive", 0}}) + forward(1, 221) +
+      batch(1, 2, 321, 331, {{"send", 2}}) +
+      batch(2, 0, 1, 221, {{"receive", 1}}) + forward(2, 221) +
+      batch(2, 1, 321, 331, {{"receive", 1}}) + forward(2, 331);
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(collective_trace(text));
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const MatchedCollective& one : analysis->matching.collectives) {
+    EXPECT_EQ(name_of(one.kind), "send");
+  }
+  for (const Straggler& one : analysis->stragglers) EXPECT_EQ(one.last, 0);
+  const Findings findings = find_findings(recorded.by_rank(), *analysis);
+  ASSERT_FALSE(findings.list.empty());
+  EXPECT_EQ(findings.list[0].kind, "pipeline-bubble");
+  EXPECT_NEAR(static_cast<double>(findings.list[0].gain_ns), 200 * kUs,
+              2 * kUs);
 }
 
 // Two ranks exchange what they have; one computes longer: the other waits for

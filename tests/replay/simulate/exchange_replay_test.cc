@@ -6,6 +6,7 @@
 #include <string>
 
 #include "replay/simulate/decide.h"
+#include "replay/simulate/rank_count.h"
 #include "tests/replay/collectives/collective_text.h"
 #include "tests/replay/simulate/replayed_text.h"
 
@@ -50,6 +51,14 @@ TEST(ExchangeReplay, AKernelWaitsForItsOwnMessages) {
   // At twice the time rank 1 comes at 41 and rank 2 at 201.
   EXPECT_EQ(replayed(trace, {"device=2x"}).predicted_us(), 451);
   EXPECT_EQ(replayed(trace, {"device=2x", "op:gemm=0.5x"}).predicted_us(), 231);
+}
+
+// Stages alone: of a job of more ranks they tell nothing.
+TEST(ExchangeReplay, MoreRanksAreNoLongerPipeline) {
+  Replayed found = replayed(collective_trace(three_stages()), {});
+  const Status grown = change_rank_count(6, found.graph);
+  ASSERT_FALSE(grown);
+  EXPECT_NE(grown.error().message.find("messages alone"), std::string::npos);
 }
 
 TEST(ExchangeReplay, DecidesAsItEvaluates) {
