@@ -84,7 +84,8 @@ std::vector<TimedStep> steps_over_ranks(std::span<const StepMark> marks,
       step_ns =
           std::min(step_ns, saturating_subtract(step.last_end_ns, from_ns));
     }
-    before_ns = step.last_end_ns;
+    before_ns =
+        std::max(before_ns.value_or(step.last_end_ns), step.last_end_ns);
     if (step.timed > 0 && step.timed >= ranks)
       complete.push_back({number, step_ns});
   }

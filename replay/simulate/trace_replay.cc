@@ -90,6 +90,7 @@ class StepMeasure {
       nodes.from_ns = from_ns;
       nodes.first = node;
     }
+    count_from_last_end();
   }
 
   std::vector<ReplayedStep> run() const {
@@ -120,6 +121,19 @@ class StepMeasure {
     int64_t predicted_ns = 0, measured_ns = 0;
   };
 
+  /// What outlasts the steps after its own (a checkpoint that is copied beside
+  /// them) is counted once.
+  void count_from_last_end() {
+    int64_t predicted_ns = -kEndOfTime, measured_ns = -kEndOfTime;
+    for (size_t step = 0; step < of_step_.size(); ++step) {
+      if (step == 0 || graph_.steps[step - 1].rank != graph_.steps[step].rank)
+        predicted_ns = measured_ns = -kEndOfTime;
+      predicted_ns = std::max(predicted_ns, of_step_[step].end_ns);
+      measured_ns = std::max(measured_ns, graph_.steps[step].end_ns);
+      last_end_.push_back({predicted_ns, measured_ns});
+    }
+  }
+
   Start start_of(size_t step) const {
     const TimedGraph::Span& mark = graph_.steps[step];
     const bool is_first = step == 0 || graph_.steps[step - 1].rank != mark.rank;
@@ -128,17 +142,16 @@ class StepMeasure {
       return {of_step_[step].from_ns, mark.start_ns};
     // What the rank does between its marks is no step's: a part of the gap
     // before the first node, however long a what-if makes that.
-    const int64_t before_ns = graph_.steps[step - 1].end_ns;
+    const auto [last_end_ns, before_ns] = last_end_[step - 1];
     const int64_t between_ns = std::max<int64_t>(0, mark.start_ns - before_ns);
     const uint32_t first = of_step_[step].first;
     const int64_t gap_ns = recorded_.gap[first];
     const double part = gap_ns > 0 ? static_cast<double>(gap_[first]) /
                                          static_cast<double>(gap_ns)
                                    : 1;
-    return {.predicted_ns =
-                std::min(of_step_[step].end_ns,
-                         of_step_[step - 1].end_ns + scaled(between_ns, part)),
-            .measured_ns = before_ns + between_ns};
+    return {.predicted_ns = std::min(of_step_[step].end_ns,
+                                     last_end_ns + scaled(between_ns, part)),
+            .measured_ns = std::min(mark.end_ns, before_ns + between_ns)};
   }
 
   /// Of the first step in it: as late or early as the rank.
@@ -155,6 +168,7 @@ class StepMeasure {
   const TimedGraph& graph_;
   const TickColumn& gap_;
   std::vector<Nodes> of_step_;
+  std::vector<Start> last_end_;  ///< [step] Of its rank's steps up to it.
 };
 
 /// When the step before the window's ended: where a host runs ahead, on its

@@ -33,6 +33,27 @@ TEST(TraceReplaySteps, MeasuresStepsFromEndToEnd) {
   EXPECT_EQ(steps.replay.steps[1].start_ns, 130'000);
 }
 
+// Where the host works a tenth of the time, a copy of step 1 outlasts the steps
+// after it, which end at 40 and 50: these add nothing to its 110.
+TEST(TraceReplaySteps, CountOnceWhatOutlastsTheStepsAfterIt) {
+  const char* const text = R"(
+    step 0 1 0-100
+    step 0 2 100-220
+    step 0 3 220-320
+    h0 runtime cudaMemcpyAsync 10-20 #1
+    h0 host-op work 20-100
+    h0 host-op work 100-220
+    h0 host-op work 220-320
+    d0 copy DtoH 20-110 #1 bytes=8)";
+  const std::vector<JobStep> steps =
+      replayed(text, {"op:work=0.1x"}).replay.job_steps;
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0].predicted_ns, 110'000);
+  EXPECT_EQ(steps[1].predicted_ns, 0);
+  EXPECT_EQ(steps[2].predicted_ns, 0);
+  EXPECT_EQ(replayed(text, {"op:work=0.1x"}).predicted_us(), 110);
+}
+
 // Rank 1's recording begins with step 2, at 100, which rank 0 is ready for at
 // 50 when its host is twice as fast: step 3 alone tells what that gains.
 TEST(TraceReplaySteps, CountFromWhereTheLastRecordingHasBegun) {
