@@ -48,6 +48,24 @@ constexpr std::array<std::pair<std::string_view, K>, 16> kOperations = {{
     {"reduce", K::kReduce},
 }};
 
+// As squeezed; of Transformer Engine's, the two that end in more stand first.
+constexpr std::array<std::pair<std::string_view, K>, 14> kPeerMemoryKernels = {{
+    {"oneshotallreduce", K::kAllReduce},
+    {"twoshotallreduce", K::kAllReduce},
+    {"multimemallreduce", K::kAllReduce},
+    {"multimemallgather", K::kAllGather},
+    {"crossdevicereduce", K::kAllReduce},
+    {"allreducefusionkernel", K::kAllReduce},
+    {"quickreduceallreduceprototype", K::kAllReduce},
+    {"deepepintranode", K::kAllToAll},
+    {"deepepinternode", K::kAllToAll},
+    {"userbuffersfp16suminplacegpurrrs", K::kReduceScatter},
+    {"userbuffersfp16suminplacegpumcrs", K::kReduceScatter},
+    {"userbuffersfp16suminplacegpurrag", K::kAllGather},
+    {"userbuffersfp16suminplacegpumcag", K::kAllGather},
+    {"userbuffersfp16suminplacegpu", K::kAllReduce},
+}};
+
 constexpr std::array<std::pair<std::string_view, T>, 50> kTypes = {{
     {"float", T::kF32},
     {"float32", T::kF32},
@@ -124,6 +142,21 @@ CollectiveKind collective_named(std::string_view name) {
 
 bool names_any_collective(std::string_view name) {
   return first_operation(name).has_value();
+}
+
+std::optional<CollectiveKind> kind_of_peer_memory_kernel(
+    std::string_view name) {
+  constexpr std::string_view kNowhere = "(anonymous namespace)::";
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  if (name.starts_with(kNowhere)) name.remove_prefix(kNowhere.size());
+  // Inductor's are named after what came before and after them.
+  if (name.starts_with("triton_")) return std::nullopt;
+  const std::string letters =
+      squeezed(name.substr(0, name.find_first_of("<(")));
+  for (const auto& [spelling, kind] : kPeerMemoryKernels) {
+    if (letters.find(spelling) != std::string::npos) return kind;
+  }
+  return std::nullopt;
 }
 
 std::optional<PrimitiveType> element_type_named(std::string_view name) {

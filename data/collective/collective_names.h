@@ -20,6 +20,12 @@ CollectiveKind collective_named(std::string_view name);
 /// Whether any operation is named, a telling one or not.
 bool names_any_collective(std::string_view name);
 
+/// The kind of a kernel in which ranks meet through each other's memory,
+/// without a library of collectives: of PyTorch's symmetric memory, vLLM and
+/// SGLang, TensorRT-LLM and FlashInfer, DeepEP, Transformer Engine's user
+/// buffers. None for others' names. Source: their repositories, December 2025.
+std::optional<CollectiveKind> kind_of_peer_memory_kernel(std::string_view name);
+
 /// The type of "ncclFloat32", "float", "Float", "Tensor(float)", "half",
 /// "c10::BFloat16", "long int" …; none if unknown.
 std::optional<PrimitiveType> element_type_named(std::string_view name);

@@ -57,6 +57,14 @@ CollectiveInfo describe_nccl_kernel(std::string_view name) {
   return info;
 }
 
+std::optional<CollectiveInfo> describe_collective_kernel(
+    std::string_view name) {
+  if (is_nccl_kernel(name)) return describe_nccl_kernel(name);
+  const auto kind = kind_of_peer_memory_kernel(name);
+  if (!kind) return std::nullopt;
+  return CollectiveInfo{.kind = *kind};
+}
+
 CollectiveKind kind_of_nccl_call(std::string_view name) {
   const bool is_call = name.size() > 4 && name.starts_with("nccl") &&
                        (name[4] == ':' || (name[4] >= 'A' && name[4] <= 'Z'));

@@ -176,6 +176,11 @@ const KinetoName& KinetoNames::of_kernel(std::string_view raw,
   if (!one.is_kernel) {
     one.is_kernel = true;
     one.name.communicates |= tell_collective(arguments);
+    if (!one.name.communicates) {
+      const auto kind = kind_of_peer_memory_kernel(spool_.text(one.name.id));
+      one.name.communicates = kind.has_value();
+      one.name.kind = kind.value_or(CollectiveKind::kUnknown);
+    }
   }
   return one.name;
 }

@@ -93,10 +93,9 @@ class Kernels {
       KernelName& made = at->second;
       made.name = import_.string_of(id, "kernel");
       const std::string& text = import_.spool.text(made.name);
-      made.collective = is_nccl_kernel(text);
-      if (made.collective) {
-        made.detail = import_.spool.add_collective(describe_nccl_kernel(text));
-      }
+      const auto collective = describe_collective_kernel(text);
+      made.collective = collective.has_value();
+      if (collective) made.detail = import_.spool.add_collective(*collective);
     }
     return at->second;
   }

@@ -127,10 +127,11 @@ class DeviceWork {
     } else {
       event.kind = EventKind::kCompute;
       ++report_.kernels;
-      if (!is_nccl_kernel(name)) return;
+      const auto collective = describe_collective_kernel(name);
+      if (!collective) return;
       event.kind = EventKind::kCollective;
       ++report_.collectives;
-      event.detail = spool_.add_collective(describe_nccl_kernel(name));
+      event.detail = spool_.add_collective(*collective);
     }
   }
 

@@ -257,10 +257,9 @@ const ProcessShardImport::KernelName& ProcessShardImport::kernel_name(
   const auto [place, is_new] = kernel_names_.try_emplace(id);
   if (is_new) {
     const std::string_view text = shard_.contents.text(id);
-    place->second.is_collective = is_nccl_kernel(text);
-    if (place->second.is_collective) {
-      place->second.detail = spool_.add_collective(describe_nccl_kernel(text));
-    }
+    const auto collective = describe_collective_kernel(text);
+    place->second.is_collective = collective.has_value();
+    if (collective) place->second.detail = spool_.add_collective(*collective);
   }
   return place->second;
 }

@@ -68,6 +68,36 @@ TEST(CollectiveNames, TypesOfLibrariesAreTypesOfHlo) {
   }
 }
 
+TEST(CollectiveNames, TellKernelsThatMeetThroughEachOthersMemory) {
+  const std::pair<const char*, const char*> kKernels[] = {
+      {"void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::"
+       "BFloat16, 16, 2>(c10::BFloat16**, unsigned long)",
+       "all-reduce"},
+      {"void (anonymous namespace)::multimem_all_gather_kernel<16>(char*)",
+       "all-gather"},
+      {"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(int)",
+       "all-reduce"},
+      {"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_"
+       "oneshot_lamport<1, __nv_bfloat16, 8>(int)",
+       "all-reduce"},
+      {"void tensorrt_llm::kernels::oneShotAllReduceKernel<float, 2>(int)",
+       "all-reduce"},
+      {"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", "all-to-all"},
+      {"void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>(int)",
+       "reduce-scatter"},
+      {"void userbuffers_fp16_sum_inplace_gpu_rw<2>(int)", "all-reduce"},
+      {"void deep_ep::layout::get_dispatch_layout<256, 32, 1>(long const*)",
+       ""},
+      {"triton_poi_fused_one_shot_all_reduce_2", ""},
+      {"void reduce_kernel<512, 1, two_shot_all_reduce>(int)", ""}};
+  for (const auto& [name, kind] : kKernels) {
+    EXPECT_EQ(name_of(kind_of_peer_memory_kernel(name).value_or(
+                  CollectiveKind::kUnknown)),
+              kind)
+        << name;
+  }
+}
+
 TEST(CollectiveNames, OnlyKnownTypesHaveASize) {
   const std::pair<const char*, int64_t> kTypes[] = {
       {"pred", 1},  {"s4", 1},    {"f8e5m2", 1}, {"u16", 2},

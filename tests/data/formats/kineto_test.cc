@@ -69,6 +69,25 @@ TEST(Kineto, AKernelThatPyTorchCallsACollectiveIsOne) {
   EXPECT_EQ(file.named("wait_kernel").kind, EventKind::kCompute);
 }
 
+// An engine's own all-reduce: ranks wait for each other in it.
+TEST(Kineto, AKernelThatRanksMeetInIsACollective) {
+  const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "cpu_op", "name": "_C_custom_ar::all_reduce", "pid": 9,
+     "tid": 9, "ts": 1, "dur": 2, "args": {"External id": 1}},
+    {"ph": "X", "cat": "kernel",
+     "name": "void vllm::cross_device_reduce_1stage<half, 2>(int)", "pid": 0,
+     "tid": 7, "ts": 10, "dur": 5, "args": {"device": 0, "stream": 7,
+     "correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "cross_entropy", "pid": 0, "tid": 7,
+     "ts": 20, "dur": 5, "args": {"device": 0, "stream": 7,
+     "correlation": 2}}]})json");
+  const Event& kernel =
+      file.named("void vllm::cross_device_reduce_1stage<half, 2>(int)");
+  EXPECT_EQ(kernel.kind, EventKind::kCollective);
+  EXPECT_EQ(file.collective_of(kernel).kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(file.named("cross_entropy").kind, EventKind::kCompute);
+}
+
 TEST(Kineto, ReadsTheBareArrayOf2020) {
   const Imported file = import_text(R"json([
 

@@ -499,6 +499,11 @@ TEST(Nsys, NamesOfNccl) {
       "ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)");
   EXPECT_EQ(gather.kind, CollectiveKind::kAllGather);
   EXPECT_EQ(gather.type, std::nullopt);
+  const auto own = describe_collective_kernel(
+      "void deep_ep::intranode::combine<__nv_bfloat16, 8>(int4*)");
+  ASSERT_TRUE(own.has_value());
+  EXPECT_EQ(own->kind, CollectiveKind::kAllToAll);
+  EXPECT_FALSE(describe_collective_kernel("void gemm(float*)").has_value());
   EXPECT_EQ(kind_of_nccl_call("ncclReduceScatter"),
             CollectiveKind::kReduceScatter);
   EXPECT_EQ(kind_of_nccl_call("ncclGroupEnd"), CollectiveKind::kUnknown);
