@@ -102,6 +102,7 @@ struct HostWait {
 struct StreamWaitCall {
   uint32_t event = 0, stream = 0;  ///< The call and its host thread.
   int64_t called_ns = 0;
+  bool of_last = false;  ///< For an event that was recorded just before.
 };
 
 /// Gives a container's memory back, which `= {}` keeps.
@@ -327,6 +328,20 @@ void add_step_waits(GraphDraft& draft, uint32_t rank);
 /// Edges between streams of a rank, recorded or inferred; whether anything was
 /// recorded of such waits, calls too. Requires: all edges of device order.
 bool add_stream_waits(GraphDraft& draft, uint32_t rank);
+/// Device work that begins behind waits.
+struct AwaitingWork {
+  uint32_t node = 0;
+  uint32_t calls = 0;     ///< That made it wait.
+  int64_t called_ns = 0;  ///< The last of them.
+};
+struct WaitInTurn {
+  uint32_t node = 0, awaited = 0;  ///< Nodes; the latter of a collective.
+  auto operator<=>(const WaitInTurn&) const = default;
+};
+/// What works wait for in turn, where that is told: by node. Requires: each
+/// node once.
+std::vector<WaitInTurn> waits_in_turn(const GraphDraft& draft, uint32_t rank,
+                                      std::span<const AwaitingWork> works);
 /// For a rank of which nothing was: edges into collectives from what was
 /// launched before them.
 void add_producer_waits(GraphDraft& draft, uint32_t rank);

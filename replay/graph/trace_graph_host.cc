@@ -173,7 +173,9 @@ class ThreadWalk {
                                ? draft_.call(event)
                                : CallClass::kPlain;
     if (call == CallClass::kStreamWait) {
-      window_.stream_waits.push_back({index, stream_, start_ns});
+      window_.stream_waits.push_back({index, stream_, start_ns, recorded_});
+    } else if (event.kind == EventKind::kRuntime) {
+      recorded_ = call == CallClass::kRecord;
     }
     const uint32_t copy = draft_.child_of[index];
     const bool blocks = call == CallClass::kCopy && copy != kNoNode &&
@@ -375,6 +377,7 @@ class ThreadWalk {
   std::vector<Open> open_;
   std::vector<Open> marks_;  // Open steps, beside the nesting.
   std::vector<HostWait> waiting_;
+  bool recorded_ = false;  // The last call, but for stream waits, was a record.
   std::vector<OperatorWait>::const_iterator next_wait_;
   int64_t cursor_ns_ = std::numeric_limits<int64_t>::min();
   int64_t whole_until_ = std::numeric_limits<int64_t>::min();

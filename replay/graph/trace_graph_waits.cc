@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "replay/graph/trace_graph_draft.h"
@@ -341,20 +342,66 @@ class StreamWaits {
     }
     std::sort(launches.begin(), launches.end());
     std::vector<std::pair<uint32_t, uint32_t>> joined;  // Target, source.
+    std::map<uint32_t, AwaitingWork> awaiting;          // By node.
     for (const StreamWaitCall& wait : window_.stream_waits) {
       const auto next =
           std::lower_bound(launches.begin(), launches.end(),
                            std::pair(wait.stream, Issue{wait.called_ns, 0}));
       if (next == launches.end() || next->first != wait.stream) continue;
       const uint32_t target = next->second.second;
+      // An event that was recorded just before, and not behind a collective, is
+      // for all that a stream was given so far.
+      const bool of_all = wait.of_last && next != launches.begin() &&
+                          !follows_collective(*std::prev(next), wait, target);
+      if (!of_all) {
+        AwaitingWork& work =
+            awaiting.try_emplace(target, AwaitingWork{.node = target})
+                .first->second;
+        ++work.calls;
+        work.called_ns = std::max(work.called_ns, wait.called_ns);
+      }
       const uint32_t source = likely_source(target, wait.called_ns);
       if (source != kNoNode) joined.emplace_back(target, source);
     }
+    take_turns(awaiting, joined);
     std::sort(joined.begin(), joined.end());
     joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
     for (const auto& [target, source] : joined) {
       join(source, target, EdgeKind::kInferred);
     }
+  }
+
+  // A call that makes work wait in turn makes it wait for nothing else.
+  void take_turns(const std::map<uint32_t, AwaitingWork>& awaiting,
+                  std::vector<std::pair<uint32_t, uint32_t>>& joined) const {
+    std::vector<AwaitingWork> works;
+    works.reserve(awaiting.size());
+    for (const auto& [node, work] : awaiting) works.push_back(work);
+    const std::vector<WaitInTurn> turns = waits_in_turn(draft_, rank_, works);
+    std::erase_if(joined, [&](const std::pair<uint32_t, uint32_t>& one) {
+      auto turn = std::lower_bound(turns.begin(), turns.end(),
+                                   WaitInTurn{.node = one.first});
+      uint32_t told = 0;
+      for (; turn != turns.end() && turn->node == one.first; ++turn, ++told) {
+        if (stream_of(turn->awaited) == stream_of(one.second)) return true;
+      }
+      return told > 0 && told == awaiting.at(one.first).calls;
+    });
+    for (const WaitInTurn& turn : turns)
+      joined.emplace_back(turn.node, turn.awaited);
+  }
+
+  // Whether the launch before a wait was a collective's on another stream than
+  // the work that waits.
+  bool follows_collective(const std::pair<uint32_t, Issue>& launch,
+                          const StreamWaitCall& wait, uint32_t target) const {
+    const uint32_t node = launch.second.second;
+    return launch.first == wait.stream && draft_.nodes[node].collective >= 0 &&
+           stream_of(node) != stream_of(target);
+  }
+
+  uint32_t stream_of(uint32_t node) const {
+    return draft_.trace.events[draft_.nodes[node].event].stream;
   }
 
   // What was issued last before the wait, if it had ended; or what ended just

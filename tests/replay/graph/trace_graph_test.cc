@@ -185,6 +185,41 @@ TEST(TraceGraph, InfersWhatARecordedWaitOfAnUnknownEventFollows) {
   EXPECT_EQ(trace.edges("prefetch", "use"), "");
 }
 
+TEST(TraceGraph, WorkWaitsInTurnForWhatWasPrefetched) {
+  // Each use is told to wait when the gather of the next one has been issued,
+  // and the last two begin when all gathers have long ended. The first one
+  // begins 3 us after its own.
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-5 #1
+    h0 runtime cudaLaunchKernel 6-10 #2
+    h0 runtime cudaStreamWaitEvent 11-12
+    h0 runtime cudaLaunchKernel 13-15 #3
+    h0 runtime cudaLaunchKernel 16-20 #4
+    h0 runtime cudaStreamWaitEvent 21-22
+    h0 runtime cudaLaunchKernel 23-25 #5
+    h0 runtime cudaStreamWaitEvent 26-27
+    h0 runtime cudaLaunchKernel 28-30 #6
+    d0x collective all-gather 20-40 #1 ranks=2
+    d0x collective all-gather 42-62 #2 ranks=2
+    d0x collective all-gather 64-84 #4 ranks=2
+    d0 compute use 43-143 #3
+    d0 compute use 144-244 #5
+    d0 compute use 245-345 #6)");
+  const std::vector<uint32_t> gathers = trace.nodes("all-gather");
+  const std::vector<uint32_t> uses = trace.nodes("use");
+  ASSERT_EQ(gathers.size(), 3U);
+  ASSERT_EQ(uses.size(), 3U);
+  for (size_t turn = 0; turn < uses.size(); ++turn) {
+    std::vector<uint32_t> awaited;
+    for (uint32_t at = trace.graph.first[uses[turn]];
+         at < trace.graph.first[uses[turn] + 1]; ++at) {
+      const TimedGraph::Edge edge = trace.graph.edges[at];
+      if (edge.kind == EdgeKind::kInferred) awaited.push_back(edge.from);
+    }
+    EXPECT_EQ(awaited, std::vector<uint32_t>{gathers[turn]}) << turn;
+  }
+}
+
 // Three launches from `at` on whose work begins 20 us after each: what is
 // typical of the rank, so that longer ones ask for another reason.
 std::string quick_launches(int at, int correlation) {
