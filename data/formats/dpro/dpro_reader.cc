@@ -139,10 +139,10 @@ class DproRankImport {
     read("comm_detail.json",
          [&](ByteSource& source) { return communication.read_chunks(source); });
     communication.finish();
-    // As many as of a tree are no more where there are two ranks.
-    if (world_size > 2 &&
-        communication.chunks_in_turn() == 2 * (world_size - 1)) {
+    if (const uint32_t ring = ring_of(communication); ring >= world_size) {
       spool.set_environment("NCCL_ALGO", "Ring");
+      world_size = ring;
+      spool.set_environment("world_size", std::to_string(world_size));
     }
     int64_t next_id = 0;
     const std::vector<DproExchange> exchanges =
@@ -155,6 +155,18 @@ class DproRankImport {
   }
 
  private:
+  /// Ranks of the ring that the chunks went round, which may not all be here:
+  /// one of n passes 2 (n - 1) in turn. 0 where nothing tells: two ranks pass
+  /// as many in a tree. Source: dPRO counts a
+  /// tensor's parts so.
+  static uint32_t ring_of(const DproCommunication& communication) {
+    constexpr uint32_t kMostRanks = 4096;
+    const uint32_t turns = communication.chunks_in_turn();
+    const uint32_t ranks = turns / 2 + 1;
+    const bool is_ring = turns > 2 && turns % 2 == 0 && ranks <= kMostRanks;
+    return is_ring ? ranks : 0;
+  }
+
   std::string path_of(const std::string& file) const {
     return listing_.path + (listing_.path.ends_with('/') ? "" : "/") +
            place_.folder + file;

@@ -236,6 +236,15 @@ TEST_F(DproTest, TellsARingByItsChunks) {
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_EQ(keeps_to_rings(trace_of(*result)), place == "/ring") << place;
   }
+  // Of a host alone they tell how many there are.
+  auto result = import("/ring/host1");
+  ASSERT_TRUE(result) << result.error().message;
+  const Trace trace = trace_of(*result);
+  EXPECT_EQ(job_size(trace), 3U);
+  const Event* const transfer = find(trace, 0, "Comm.0+1");
+  ASSERT_NE(transfer, nullptr);
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(transfer->detail)].group_size,
+            3);
 }
 
 TEST_F(DproTest, TurnsTheGraphIntoDependenciesOfEveryStep) {
