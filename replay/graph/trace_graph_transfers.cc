@@ -141,8 +141,11 @@ void price_transfers(const CollectiveMatching& matching, bool by_ring,
     if (collectives[at].lacks_ranks()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }
-    transfer.latency_ns = std::min(latency.at(kind).time_ns,
-                                   transfer_ns[at] - transfer.absent_ns);
+    // What a barrier takes, no bandwidth shrinks.
+    const int64_t own_ns = transfer_ns[at] - transfer.absent_ns;
+    const bool moves_data = kind.first != CollectiveKind::kBarrier;
+    transfer.latency_ns =
+        moves_data ? std::min(latency.at(kind).time_ns, own_ns) : own_ns;
     transfer.is_assumed = latency.at(kind).is_assumed;
   }
 }

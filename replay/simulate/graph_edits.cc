@@ -99,13 +99,18 @@ bool communicates(const NodeFacts& facts, const TimedGraph& graph,
 }
 
 Status no_transfers(const NodeFacts& facts, const TimedGraph& graph) {
-  const auto unmatched = std::count_if(
-      graph.origin.begin(), graph.origin.end(), [&](uint32_t origin) {
-        return facts.kind(origin) == PathKind::kCollective;
-      });
+  int64_t unmatched = 0, matched = 0;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const bool met = graph.collective[node] >= 0;
+    matched += met;
+    unmatched +=
+        !met && facts.kind(graph.origin[node]) == PathKind::kCollective;
+  }
   if (unmatched == 0) {
-    return fail(ErrorKind::kInvalid,
-                "--what-if bandwidth or latency: the trace has no collectives");
+    return fail(
+        ErrorKind::kInvalid,
+        "--what-if bandwidth or latency: the trace has no collectives{}",
+        matched > 0 ? " but barriers, which move no data" : "");
   }
   return fail(ErrorKind::kInvalid,
               "--what-if bandwidth or latency: nothing tells which ranks meet "

@@ -31,8 +31,8 @@ bool graphs_hide_collectives(const NodeFacts& facts, const TimedGraph& graph);
 /// Whether a node is part of a collective, be it that nothing tells of which.
 bool communicates(const NodeFacts& facts, const TimedGraph& graph, size_t node);
 
-/// Why no transfer can be made longer or shorter: nobody communicates, or
-/// nothing tells who with whom.
+/// Why no transfer can be made longer or shorter: nobody communicates or moves
+/// any data, or nothing tells who with whom.
 Status no_transfers(const NodeFacts& facts, const TimedGraph& graph);
 
 /// [node] Whether the gap before it is its rank's own time: on host threads;

@@ -25,11 +25,10 @@ struct Target {
   std::string_view word;
   WhatIfKind kind;
 };
-constexpr Target kTargets[] = {{"bandwidth", WhatIfKind::kBandwidth},
-                               {"latency", WhatIfKind::kLatency},
-                               {"launch", WhatIfKind::kLaunch},
-                               {"device", WhatIfKind::kDevice},
-                               {"host", WhatIfKind::kHost}};
+constexpr Target kTargets[] = {
+    {"bandwidth", WhatIfKind::kBandwidth}, {"latency", WhatIfKind::kLatency},
+    {"ranks", WhatIfKind::kRanks},         {"launch", WhatIfKind::kLaunch},
+    {"device", WhatIfKind::kDevice},       {"host", WhatIfKind::kHost}};
 /// The forms without a quantity.
 constexpr Target kWholes[] = {{"straggler=none", WhatIfKind::kStraggler},
                               {"overlap=ideal", WhatIfKind::kOverlap},
@@ -73,10 +72,6 @@ Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
   for (const auto& [word, kind] : kTargets) {
     what_if.kind = kind;
     if (target == word) return what_if;
-  }
-  if (target == "ranks") {
-    what_if.kind = WhatIfKind::kRanks;
-    return what_if;
   }
   if (target.substr(0, 3) == "op:" && target.size() > 3 &&
       target.size() < kLongestPattern) {
@@ -141,13 +136,15 @@ void edit_priced_transfers(const WhatIf& what_if, TimedGraph& graph) {
 
 Status edit_transfers(const WhatIf& what_if, const NodeFacts& facts,
                       TimedGraph& graph) {
+  const bool bandwidth = what_if.kind == WhatIfKind::kBandwidth;
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
-    any = true;
+    any = any || graph.rules;
     if (graph.rules) break;
     const size_t place = static_cast<size_t>(graph.collective[node]);
     const TimedGraph::Transfer& transfer = graph.transfers[place];
+    any |= !bandwidth || transfer.group.kind != CollectiveKind::kBarrier;
     graph.duration[node] = std::llround(std::min(
         edited_transfer(what_if, static_cast<double>(graph.duration[node]),
                         static_cast<double>(transfer.latency_ns),

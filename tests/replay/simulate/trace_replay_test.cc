@@ -319,6 +319,25 @@ TEST(TraceReplay, TensorParallelGroupsStayAsTheJobGrows) {
   EXPECT_NEAR(static_cast<double>(eight_us), 120 + 326.7, 1);
 }
 
+// What moves no data takes as long by any link; latency it has.
+TEST(TraceReplay, ABarrierTakesNoBandwidth) {
+  const std::string barrier = R"(
+    h0 collective barrier 10-30
+    h1 collective barrier 10-30)";
+  const Trace alone = parse_trace_text(barrier);
+  EXPECT_EQ(refusal(alone, "bandwidth=0.5x"),
+            "--what-if bandwidth or latency: the trace has no collectives but "
+            "barriers, which move no data");
+  EXPECT_EQ(replayed(alone, {"latency=0.5x"}).predicted_us(), 10);
+  const Trace beside = parse_trace_text(barrier + R"(
+    h0 collective all-reduce 30-130 bytes=1000
+    h1 collective all-reduce 30-130 bytes=1000)");
+  const int64_t wire_us =
+      replayed(beside, {"bandwidth=0.5x"}).predicted_us() - 120;
+  EXPECT_GT(wire_us, 80);
+  EXPECT_LE(wire_us, 100);
+}
+
 TEST(TraceReplay, RecomputesTheWaitInACollective) {
   EXPECT_EQ(replayed(kStraggler).predicted_us(), 110);
   // Rank 1's work takes 24 us, so it arrives at 20 + 24 + 2.
