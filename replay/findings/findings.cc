@@ -116,9 +116,10 @@ void rank_by_gain(std::vector<Candidate>& kept) {
 std::span<const FindingKind> finding_kinds() { return kKinds; }
 
 std::string finding_time(int64_t time_ns) {
+  // Of three digits, 999.5 would be 1e+03.
   const double time = static_cast<double>(time_ns);
-  if (time_ns < 1'000'000) return fmt::format("{:.3g} us", time / 1e3);
-  if (time_ns < 1'000'000'000) return fmt::format("{:.3g} ms", time / 1e6);
+  if (time_ns < 999'500) return fmt::format("{:.3g} us", time / 1e3);
+  if (time_ns < 999'500'000) return fmt::format("{:.3g} ms", time / 1e6);
   return fmt::format("{:.3g} s", time / 1e9);
 }
 

@@ -97,15 +97,38 @@ std::vector<IntervalSet> computing(const FindingInput& input) {
   return sets;
 }
 
+/// [node] Whether it computes on the stream on which its rank computes most.
+/// What copies into and out of a collective's buffers on its stream does not.
+NodeSet computing_most(const FindingInput& input) {
+  const TimedGraph& graph = input.graph;
+  std::vector<uint32_t> row(graph.size());  // First node of its stream.
+  std::vector<int64_t> busy_ns(graph.size(), 0);
+  std::vector<uint32_t> most(graph.ranks.size(), 0);  // Row.
+  std::vector<int64_t> most_ns(graph.ranks.size(), 0);
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const uint32_t before = input.stream_before[node];
+    row[node] = before == node ? node : row[before];
+    if (!input.computes[node]) continue;
+    int64_t& busy = busy_ns[row[node]];
+    busy = saturating_add(busy, graph.duration[node]);
+    if (busy <= most_ns[graph.rank[node]]) continue;
+    most_ns[graph.rank[node]] = busy;
+    most[graph.rank[node]] = row[node];
+  }
+  NodeSet nodes(graph.size(), false);
+  for (uint32_t node = 0; node < graph.size(); ++node)
+    nodes[node] = input.computes[node] && row[node] == most[graph.rank[node]];
+  return nodes;
+}
+
 /// Why the edge keeps compute from running beside the collective at one of its
 /// ends, which is `into` or where it comes from.
-Reason reason_of(const FindingInput& input, const TimedGraph::Edge& edge,
-                 uint32_t to, bool into) {
+Reason reason_of(const FindingInput& input, const NodeSet& compute_stream,
+                 const TimedGraph::Edge& edge, uint32_t to, bool into) {
   if (edge.kind == EdgeKind::kThread) return Reason::kThread;
   const uint32_t other = into ? edge.from : to;
-  if (edge.kind == EdgeKind::kStream && input.computes[other]) {
-    return Reason::kStream;
-  }
+  if (edge.kind == EdgeKind::kStream && input.computes[other])
+    return compute_stream[other] ? Reason::kStream : Reason::kNothingLeft;
   if (into) return Reason::kNothingLeft;
   if (edge.kind == EdgeKind::kSynchronization) return Reason::kHost;
   if (edge.kind == EdgeKind::kHandoff) return Reason::kConsumer;
@@ -118,6 +141,7 @@ Reason reason_of(const FindingInput& input, const TimedGraph::Edge& edge,
 /// [node] Of collectives; the first that applies.
 std::vector<Reason> reasons_of(const FindingInput& input) {
   const TimedGraph& graph = input.graph;
+  const NodeSet compute_stream = computing_most(input);
   std::vector<Reason> reasons(graph.size(), Reason::kNothingLeft);
   for (uint32_t node = 0; node < graph.size(); ++node) {
     const bool into = graph.collective[node] >= 0;
@@ -125,7 +149,8 @@ std::vector<Reason> reasons_of(const FindingInput& input) {
       const TimedGraph::Edge edge = graph.edges[at];
       if (into == (graph.collective[edge.from] >= 0)) continue;
       Reason& reason = reasons[into ? node : edge.from];
-      reason = std::min(reason, reason_of(input, edge, node, into));
+      reason =
+          std::min(reason, reason_of(input, compute_stream, edge, node, into));
     }
   }
   return reasons;

@@ -13,6 +13,7 @@
 
 #include "data/trace/framework.h"
 #include "replay/clocks/aligned_trace.h"
+#include "replay/findings/finding_kinds.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/findings/injected_step.h"
 #include "tests/replay/graph/trace_text.h"
@@ -419,6 +420,41 @@ TEST(Findings, MissingOverlap) {
   EXPECT_NE(found.of("missing-overlap")->what.find("on a compute stream"),
             std::string::npos)
       << found.of("missing-overlap")->what;
+}
+
+// What FSDP copies into a buffer on the stream of its reduce-scatter makes that
+// no compute stream.
+TEST(Findings, CopiesBesideACollectiveMakeNoComputeStream) {
+  std::string text;
+  for (const char* rank : {"0", "1"}) {
+    text += fmt::format(
+        "h{0} runtime cudaLaunchKernel 0-5 #1\n"
+        "h{0} runtime cudaLaunchKernel 6-10 #2\n"
+        "h{0} runtime cudaLaunchKernel 11-15 #3\n"
+        "h{0} runtime cudaLaunchKernel 16-20 #4\n"
+        "d{0} compute backward 10-1010 #1\n"
+        "d{0}x compute chunk_cat 1011-1031 #2\n"
+        "d{0}x collective reduce-scatter 1032-1532 #3 bytes=80000000\n"
+        "d{0} compute adam 1537-1637 #4\n",
+        rank);
+  }
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(parse_trace_text(text));
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Findings findings = find_findings(recorded.by_rank(), *analysis);
+  const auto overlap = std::find_if(
+      findings.list.begin(), findings.list.end(),
+      [](const Finding& one) { return one.kind == "missing-overlap"; });
+  ASSERT_NE(overlap, findings.list.end());
+  EXPECT_EQ(overlap->what.find("compute stream"), std::string::npos)
+      << overlap->what;
+}
+
+TEST(Findings, TimesHaveThreeDigits) {
+  EXPECT_EQ(finding_time(999'400), "999 us");
+  EXPECT_EQ(finding_time(999'600), "1 ms");
+  EXPECT_EQ(finding_time(999'600'000), "1 s");
 }
 
 // Two ranks without devices: the main thread multiplies for 10 ms, while Gloo's
