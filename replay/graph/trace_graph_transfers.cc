@@ -21,12 +21,26 @@ Kind kind_of(const MatchedCollective& collective) {
           std::max(collective.group.size(), collective.members.size())};
 }
 
+// Messages one after the other, round a ring.
+int64_t hops_of(const Kind& kind) {
+  const auto hops = static_cast<int64_t>(std::max<size_t>(kind.second, 1)) - 1;
+  if (is_message(kind.first)) return std::min<int64_t>(hops, 1);
+  return (kind.first == CollectiveKind::kAllReduce ? 2 : 1) * hops;
+}
+
 // Of a transfer of which only one size was seen, where no other operation of as
 // many ranks tells: a ring in one host.
 int64_t assumed_latency(const Kind& kind) {
-  const auto hops = static_cast<int64_t>(std::max<size_t>(kind.second, 1)) - 1;
-  const bool is_twice_round = kind.first == CollectiveKind::kAllReduce;
-  return kCallLatency_ns + (is_twice_round ? 2 : 1) * hops * kHopLatency_ns;
+  return kCallLatency_ns + hops_of(kind) * kHopLatency_ns;
+}
+
+// What another operation's of as many ranks tells of it. A message is one hop
+// of those that a collective has behind its call; collectives are alike.
+int64_t borrowed_latency(const Kind& kind, const Kind& other,
+                         int64_t other_ns) {
+  if (!is_message(kind.first) || is_message(other.first)) return other_ns;
+  const int64_t hops_ns = std::max<int64_t>(0, other_ns - kCallLatency_ns);
+  return other_ns - hops_ns + hops_ns / std::max<int64_t>(1, hops_of(other));
 }
 
 // The intercept of a least-squares line, within 0 and the least transfer.
@@ -62,13 +76,15 @@ struct Latency {
 std::map<Kind, Latency> latencies_of(const std::map<Kind, LeastBySize>& least,
                                      int64_t& assumed, int64_t& borrowed) {
   std::map<Kind, Latency> latencies;
-  std::map<size_t, int64_t> of_group;  // By group size: the least fitted.
+  // By group size: the least fitted.
+  std::map<size_t, std::pair<int64_t, Kind>> of_group;
   for (const auto& [kind, of_kind] : least) {
     if (of_kind.size() < 2) continue;
     const int64_t latency_ns = latency_of(of_kind);
     latencies[kind] = {.time_ns = latency_ns};
-    const auto [known, added] = of_group.insert({kind.second, latency_ns});
-    if (!added) known->second = std::min(known->second, latency_ns);
+    const std::pair<int64_t, Kind> own = {latency_ns, kind};
+    const auto [known, added] = of_group.insert({kind.second, own});
+    if (!added) known->second = std::min(known->second, own);
   }
   for (const auto& [kind, of_kind] : least) {
     if (of_kind.size() != 1) continue;
@@ -77,7 +93,9 @@ std::map<Kind, Latency> latencies_of(const std::map<Kind, LeastBySize>& least,
     ++(is_known ? borrowed : assumed);
     latencies[kind] = {
         std::min(of_kind.begin()->second,
-                 is_known ? known->second : assumed_latency(kind)),
+                 is_known ? borrowed_latency(kind, known->second.second,
+                                             known->second.first)
+                          : assumed_latency(kind)),
         !is_known};
   }
   return latencies;

@@ -319,6 +319,22 @@ TEST(TraceReplay, TensorParallelGroupsStayAsTheJobGrows) {
   EXPECT_NEAR(static_cast<double>(eight_us), 120 + 326.7, 1);
 }
 
+// All-reduces of two ranks take 100 us for 1 kB and 200 for 4: 66.7 are
+// latency, 6.6 of a call and two hops. A message of 100 us has one: 6.6 + 30
+// stay, the rest takes twice as long by half the bandwidth.
+TEST(TraceReplay, AMessageHasOneHopOfACollectives) {
+  const Trace trace = parse_trace_text(R"(
+    h0 collective all-reduce 0-100 bytes=1000
+    h1 collective all-reduce 0-100 bytes=1000
+    h0 collective all-reduce 100-300 bytes=4000
+    h1 collective all-reduce 100-300 bytes=4000
+    h0 collective send 300-400 bytes=4000 peer=1
+    h1 collective receive 300-400 bytes=4000 peer=0)");
+  const int64_t half_us = replayed(trace, {"bandwidth=0.5x"}).predicted_us();
+  const double reduces_us = 2 * 66.7 + 2 * (33.3 + 133.3);
+  EXPECT_NEAR(static_cast<double>(half_us), reduces_us + 36.7 + 2 * 63.3, 2);
+}
+
 // What moves no data takes as long by any link; latency it has.
 TEST(TraceReplay, ABarrierTakesNoBandwidth) {
   const std::string barrier = R"(
