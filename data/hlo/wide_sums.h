@@ -5,8 +5,8 @@
 
 namespace reprise {
 
-/// Has all-reduces and reduce-scatters by addition of bf16 take and give f32, to
-/// be rounded afterwards; of the entry and of the computations that run as
+/// Has all-reduces and reduce-scatters by addition of bf16 take and give f32,
+/// to be rounded afterwards; of the entry and of the computations that run as
 /// parts of it. Greatest and least stay: rounding keeps the order. So does
 /// XLA's CPU (AllReducePromotion, ReduceScatterPromotion; JAX 0.5.3 to 0.12),
 /// which then reads what bf16 arithmetic made before it was rounded, and the
