@@ -96,6 +96,7 @@ Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
   }
   if (status) status = driver_.synchronize(stream, timeout_s_);
   std::vector<ArrayBytes> bytes;
+  bytes.reserve(staged.size());
   for (const StagedArray& array : staged)
     bytes.push_back({array.from, array.to});
   if (status) status = host_->run(spec, bytes, 0);

@@ -30,6 +30,9 @@ const std::vector<JaxCase>& jax_cases();
 /// processor with AVX-512.
 double rounding_of(const JaxCase& one);
 
+/// Whether XLA's CPU rounds in an order that ours takes, bit for bit.
+bool goes_by_blocks(const JaxCase& one);
+
 /// Expects an array of ours to be JAX's, integers alike and floats within what
 /// sums in another order and a library's own functions may give, `times` that.
 void expect_close(const std::string& what, const Shape& shape,
