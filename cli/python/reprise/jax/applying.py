@@ -80,7 +80,7 @@ class Counted:
             if self._wrong(kind):
                 text += f": NOT the plan's, of {sorted(found)} elements instead of {sorted(expected)}"
             lines.append(text)
-        return "\n".join(lines)
+        return ", ".join(lines)
 
 
 def _mapping(exported, plan):
