@@ -26,8 +26,8 @@ struct FusionGroup {
   bool operator==(const FusionGroup&) const = default;
 };
 
-/// Collectives that run as one, over one contiguous buffer, cut into `chunks`
-/// equal pieces.
+/// Collectives that run as one: all-reduces over one buffer, which `chunks` cut
+/// into equal pieces; gathers, or scatters, each in its own place.
 struct Bucket {
   /// "b0"; its chunks are units "b0#0", "b0#1" … if chunks > 1.
   std::string unit;

@@ -20,8 +20,8 @@ struct Gradient {
 };
 
 /// Slots of collectives that others wait for (parameters that are gathered,
-/// statistics of a batch), but not for each other, and that
-/// may share a bucket, by ready time; two or more.
+/// statistics of a batch), but not for each other, and that may share a bucket,
+/// by ready time; two or more.
 using Wave = std::vector<int32_t>;
 
 struct Gradients {
