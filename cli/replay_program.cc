@@ -13,6 +13,7 @@
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
 #include "data/program/lowered_program.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -126,7 +127,8 @@ Status replay_program(const AlignedTrace& aligned,
       replanned ? lower_plan(*program, options) : LoweredProgram{};
   if (!other) return pass(other.error());
   const LoweredProgram& planned = replanned ? *other : *program;
-  const Schedule& schedule = planned.schedule;
+  const TimedSchedule timed(planned.schedule, aligned.trace().environment);
+  const Schedule& schedule = timed.schedule();
   const Result<std::vector<WhatIf>> what_ifs = parse_what_ifs(options.what_ifs);
   if (!what_ifs) return pass(what_ifs.error());
   const Result<std::vector<Measurement>> known =

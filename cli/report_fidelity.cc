@@ -9,6 +9,7 @@
 
 #include "data/median.h"
 #include "data/number_text.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/recording_cost.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -80,8 +81,9 @@ std::vector<std::vector<std::vector<int64_t>>> recorded_units(
 }
 
 Fidelity of_units(const AlignedTrace& aligned, const LoweredProgram& program) {
-  const Schedule& schedule = program.schedule;
-  const Result<RunModel> model = model_run(aligned, schedule);
+  const TimedSchedule timed(program.schedule, aligned.trace().environment);
+  const Schedule& schedule = timed.schedule();
+  const Result<RunModel> model = model_run(aligned, program.schedule);
   if (!model) return {};
   const Result<Replay> replay =
       replay_step(price_schedule(schedule, model->costs), &program.module, {});

@@ -7,6 +7,7 @@
 
 #include "costmodel/calibration.h"
 #include "costmodel/large_transfers.h"
+#include "data/schedule/timed_schedule.h"
 
 namespace reprise {
 namespace {
@@ -63,9 +64,11 @@ Measurements measure_buckets(const RecordedRun& recorded, const Plan& probe,
   if (!apart_run) return pass(apart_run.error());
   const Result<Trace> beside_run = run_aligned(*beside, steps.beside, runs);
   if (!beside_run) return pass(beside_run.error());
-  const RecordedRun alone = {*apart_run, apart->schedule};
+  const TimedSchedule apart_units(apart->schedule, apart_run->environment);
+  const TimedSchedule beside_units(beside->schedule, beside_run->environment);
+  const RecordedRun alone = {*apart_run, apart_units.schedule()};
   Measurements measured = limited(contention_measurements(
-      alone, {*beside_run, beside->schedule}, solo, false));
+      alone, {*beside_run, beside_units.schedule()}, solo, false));
   if (!measured) return measured;
   const Measurements sizes = size_measurements(recorded, alone);
   if (!sizes) return pass(sizes.error());
@@ -93,7 +96,8 @@ Measurements measure_link(const Trace& trace, const LoweredProgram& program,
                           const LinkSteps& steps, const MeasuringRuns& runs) {
   Trace aligned = trace;
   runs.align_clocks(aligned);
-  const RecordedRun recorded = {aligned, program.schedule};
+  const TimedSchedule recorded_units(program.schedule, aligned.environment);
+  const RecordedRun recorded = {aligned, recorded_units.schedule()};
   const Result<bool> credited = has_burst_credit(recorded);
   if (!credited) return pass(credited.error());
   Plan probe = program.plan;
@@ -103,8 +107,9 @@ Measurements measure_link(const Trace& trace, const LoweredProgram& program,
   }
   const Result<Trace> run = run_aligned(overlapped, steps.beside, runs);
   if (!run) return pass(run.error());
+  const TimedSchedule units(overlapped.schedule, run->environment);
   return limited(
-      contention_measurements(recorded, {*run, overlapped.schedule}, solo));
+      contention_measurements(recorded, {*run, units.schedule()}, solo));
 }
 
 Result<Calibration> calibrate(const LoweredProgram& program,
@@ -118,7 +123,8 @@ Result<Calibration> calibrate(const LoweredProgram& program,
   if (!run) return pass(run.error());
   const Result<Trace> solo = runs.run(*run, true, steps);
   if (!solo) return pass(solo.error());
-  Measurements units = measurements_of(*solo, run->schedule);
+  const TimedSchedule timed(run->schedule, solo->environment);
+  Measurements units = measurements_of(*solo, timed.schedule());
   if (!units) return pass(units.error());
   Calibration result{*std::move(units), solo->environment};
   if (!both) return result;

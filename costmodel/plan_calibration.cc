@@ -12,6 +12,7 @@
 #include "costmodel/calibration.h"
 #include "data/integers.h"
 #include "data/median.h"
+#include "data/schedule/timed_schedule.h"
 
 namespace reprise {
 namespace {
@@ -75,7 +76,8 @@ void PlanCalibration::forget_last() {
 Status PlanCalibration::measure_recorded() {
   knows_contention_ = true;
   if (program_.plan.ranks < 2) {
-    const auto alone = measurements_of(recorded_, program_.schedule);
+    const TimedSchedule timed(program_.schedule, recorded_.environment);
+    const auto alone = measurements_of(recorded_, timed.schedule());
     if (!alone) return pass(alone.error());
     take_as_reference(*alone);
     return {};
@@ -99,8 +101,9 @@ Result<std::vector<Measurement>> PlanCalibration::solo_run(
     const LoweredProgram& program) {
   const Result<Trace> trace = runs_.run(program, true, steps_within(kSoloRun));
   if (!trace) return pass(trace.error());
+  const TimedSchedule timed(program.schedule, trace->environment);
   Result<std::vector<Measurement>> solo =
-      measurements_of(*trace, program.schedule);
+      measurements_of(*trace, timed.schedule());
   if (!solo) return solo;
   std::vector<double> ratios;
   for (const Measurement& each : *solo) {

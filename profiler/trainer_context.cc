@@ -8,6 +8,7 @@
 
 #include "data/io/json_tree.h"
 #include "data/plan/plan.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/recording_cost.h"
 #include "profiler/recorder.h"
 
@@ -113,7 +114,10 @@ TrainerContext trainer_context(const LoweredProgram& lowered,
     if (const Result<int64_t> event_ns = Recorder::event_cost_ns())
       context.environment[kEventCost] = std::to_string(*event_ns);
   }
-  for (const Unit& unit : lowered.schedule.units)
+  // Where a device runs units, events are its own.
+  const TimedSchedule timed(lowered.schedule, device == "cpu");
+  if (timed.has_parts()) context.environment[kTimedParts] = "1";
+  for (const Unit& unit : timed.schedule().units)
     context.units.push_back(label_of(unit, lowered.schedule.ranks));
   return context;
 }

@@ -16,6 +16,7 @@
 #include "costmodel/cost_database.h"
 #include "data/number_text.h"
 #include "data/program/lowered_program.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/trace_database.h"
 #include "optimizer/ddp/ddp_recording.h"
 #include "replay/simulate/replay.h"
@@ -76,6 +77,7 @@ std::vector<uint32_t> first_ranks(int64_t count) {
 /// The program that a run embeds, under a plan.
 struct ReplayedProgram {
   LoweredProgram program;
+  bool in_parts = false;  ///< As TimedSchedule has it.
   Replay replay;
 };
 
@@ -93,8 +95,11 @@ Result<ReplayedProgram> replay_planned(const ExportRequest& request,
   if (!known) return pass(known.error());
   const Result<RunModel> model = model_run(*run, program->schedule, *known);
   if (!model) return pass(model.error(), request.recording);
-  Replay replay = replay_step(price_schedule(planned->schedule, model->costs));
+  const TimedSchedule timed(planned->schedule, run->trace().environment);
+  Replay replay = replay_step(price_schedule(timed.schedule(), model->costs));
+  const bool in_parts = timed.has_parts();
   return ReplayedProgram{.program = *std::move(planned),
+                         .in_parts = in_parts,
                          .replay = std::move(replay)};
 }
 
@@ -119,7 +124,8 @@ ExportedNode node_of(const Schedule& schedule, size_t at, uint32_t rank,
 
 void add_rank(const ReplayedProgram& planned, uint32_t rank,
               ChakraFiles& files) {
-  const Schedule& schedule = planned.program.schedule;
+  const TimedSchedule timed(planned.program.schedule, planned.in_parts);
+  const Schedule& schedule = timed.schedule();
   PlannedStep step;
   uint64_t last[2] = {0, 0};  // By stream; 0: none yet.
   auto dependency = schedule.dependencies.begin();

@@ -10,6 +10,7 @@
 #include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/parallel.h"
+#include "data/schedule/timed_schedule.h"
 #include "replay/analysis/cut_steps.h"
 #include "replay/analysis/negotiations.h"
 #include "replay/analysis/no_timeline.h"
@@ -164,10 +165,12 @@ std::vector<std::vector<uint32_t>> events_of_units(const Trace& trace,
 }
 
 /// The path of the program's replay, placed where the step was recorded.
-Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
+Status add_program_path(const AlignedTrace& recorded, const Schedule& whole,
                         int32_t step, Analysis& analysis) {
-  const Result<RunModel> model = model_run(recorded, program);
+  const Result<RunModel> model = model_run(recorded, whole);
   if (!model) return pass(model.error());
+  const TimedSchedule timed(whole, recorded.trace().environment);
+  const Schedule& program = timed.schedule();
   const Replay replay = replay_step(price_schedule(program, model->costs));
   const auto events = events_of_units(recorded.trace(), program, step);
   const int64_t start_ns = step_start_ns(recorded.trace(), step);

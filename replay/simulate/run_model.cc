@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "costmodel/fit_costs.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/recording_cost.h"
 #include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
@@ -61,9 +64,55 @@ void take_off_events(int64_t event_ns, const Schedule& recorded,
   model.measured_ns -= model.tracing_ns;
 }
 
+/// The parts' prices together, each: [key of the unit that fell into them].
+std::map<std::string, UnitPrice> sums_of_parts(const Schedule& whole,
+                                               const TimedSchedule& timed,
+                                               const CostModel& costs) {
+  const PricedSchedule priced = price_schedule(timed.schedule(), costs);
+  std::map<std::string, UnitPrice> sums;
+  for (uint32_t unit = 0; unit < whole.units.size(); ++unit) {
+    const uint32_t first = timed.first_part(UnitId{unit});
+    const uint32_t end = first + timed.part_count(UnitId{unit});
+    if (end == first + 1) continue;
+    UnitPrice& sum = sums[whole.units[unit].key];
+    sum = {.source = PriceSource::kMeasured};
+    for (uint32_t part = first; part < end; ++part) {
+      const Unit& each = timed.schedule().units[part];
+      sum.alone_ns += priced.duration_ns[part];
+      sum.source = std::max(sum.source, priced.source[part]);
+      if (each.stream == Stream::kCompute)
+        sum.uncertainty_ns += costs.price(each).uncertainty_ns;
+    }
+  }
+  return sums;
+}
+
+/// Prices units that fell into parts, which other plans are searched with
+/// whole: so that the recorded plan takes as long with them as with its parts,
+/// whose hand-overs and late ranks are then theirs. Cost: 40 replays.
+void price_wholes(const Schedule& whole, const TimedSchedule& timed,
+                  RunModel& model) {
+  if (!timed.has_parts()) return;
+  const auto sums = sums_of_parts(whole, timed, model.costs);
+  const auto step_ns = [&](double factor) {
+    for (const auto& [key, sum] : sums) {
+      UnitPrice& price = model.costs.units[key];
+      price = sum;
+      price.alone_ns *= factor;
+    }
+    return replay_step_time(price_schedule(whole, model.costs));
+  };
+  double least = 0, most = 1;
+  while (step_ns(most) < model.predicted_ns && most < 1024) most *= 2;
+  for (int halving = 0; halving < 30; ++halving) {
+    const double factor = (least + most) / 2;
+    (step_ns(factor) > model.predicted_ns ? most : least) = factor;
+  }
+}
+
 }  // namespace
 
-Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
+Result<RunModel> model_run(const AlignedTrace& run, const Schedule& whole,
                            std::span<const Measurement> measurements) {
   const Trace& trace = run.trace();
   if (is_solo(trace)) {
@@ -71,6 +120,8 @@ Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
                 "trace: a solo run has no communication to fit; record one "
                 "with `reprise train --trace`");
   }
+  const TimedSchedule timed(whole, trace.environment);
+  const Schedule& recorded = timed.schedule();
   RunModel model;
   const Result<int64_t> measured = measured_step_time(trace);
   if (!measured) return pass(measured.error());
@@ -94,6 +145,7 @@ Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
     take_off_tracing(recorded, model);
   }
   model.predicted_ns = predict();
+  price_wholes(whole, timed, model);
   return model;
 }
 

@@ -28,9 +28,10 @@ struct RunModel {
   int64_t tracing_ns = 0;
 };
 
-/// Requires: `recorded` is the schedule that `run` ran.
+/// Requires: `whole` is the schedule that `run` ran. Prices are of its parts
+/// (TimedSchedule), and of the units that fall into them.
 /// Errors: as fit_costs; kInvalid for a solo run.
-Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
+Result<RunModel> model_run(const AlignedTrace& run, const Schedule& whole,
                            std::span<const Measurement> measurements = {});
 
 /// Refuses a calibration under which the replay of the recorded run misses its

@@ -4,6 +4,31 @@
 
 namespace reprise {
 
+void PartRecorder::begin_collective() {
+  // The last part is no collective: a unit without parts is its own last.
+  if (recorder_ == nullptr || part_ == last_) return;
+  const int64_t now_ns = Recorder::now_ns();
+  end_unit(now_ns);
+  ++part_;
+  start_ns_ = now_ns;
+}
+
+void PartRecorder::end_collective() {
+  if (recorder_ == nullptr || part_ == last_) return;
+  const int64_t now_ns = Recorder::now_ns();
+  recorder_->record(stream_, EventKind::kCollective,
+                    static_cast<int32_t>(part_), step_, start_ns_, start_ns_,
+                    now_ns, -1);
+  ++part_;
+  start_ns_ = now_ns;
+}
+
+void PartRecorder::end_unit(int64_t end_ns) {
+  if (recorder_ == nullptr) return;
+  recorder_->record(stream_, EventKind::kCompute, static_cast<int32_t>(part_),
+                    step_, start_ns_, start_ns_, end_ns, -1);
+}
+
 Result<CalledCollective> CalledCollective::bind(const Unit& unit,
                                                 std::vector<ArrayBytes> arrays,
                                                 const ProgramEntries& entries,
@@ -31,8 +56,10 @@ uint32_t CalledCollective::tag() const {
 }
 
 bool CalledCollective::run() const {
+  among_->parts->begin_collective();
   const Status done =
       among_->communicator->run(unit_->collective, arrays_, tag());
+  among_->parts->end_collective();
   if (done) return true;
   among_->error = {done.error().kind,
                    fmt::format("{}: {} (ranks must go through a loop that "

@@ -26,6 +26,8 @@ Executor::Executor(const Schedule& schedule, Communicator& communicator,
       recorder_(recorder),
       arena_(std::move(arena)),
       waits_(make_stream_waits(schedule)),
+      timed_(schedule, recorder != nullptr),
+      parts_(recorder, kComputeStream),
       scratch_(waits_.compute.units.size()) {
   told_ns_.assign(waits_.compute.units.size(), 0);
 }
@@ -110,6 +112,7 @@ Status Executor::bind(const Module& inlined,
       .rank = options.rank,
       .collectives = &called_};
   called_.communicator = options.called;
+  called_.parts = &parts_;
   for (const Buffer& buffer : schedule_.buffers)
     context.buffers.push_back(arena_.data() + buffer.arena_offset);
   for (size_t place = 0; place < waits_.compute.units.size(); ++place) {
@@ -180,15 +183,15 @@ Status Executor::run_compute(int32_t step) {
       if (failed_.load(std::memory_order_acquire)) return pass(*error_);
       if (recorder_ != nullptr) start = Recorder::now_ns();
     }
+    parts_.begin_unit(timed_.first_part(walk.units[i]),
+                      timed_.part_count(walk.units[i]), step, start);
     if (!calls_.run(i)) {
       return tl::unexpected<Error>(failed_unit(walk.units[i], step));
     }
     if (check_ != nullptr) check_->look(walk.units[i]);
     if (recorder_ != nullptr) {
       const int64_t end = Recorder::now_ns();
-      recorder_->record(kComputeStream, EventKind::kCompute,
-                        static_cast<int32_t>(index_of(walk.units[i])), step,
-                        start, start, end, -1);
+      parts_.end_unit(end);
       told_ns_[i] = start = end;
     }
     if (!walk.tell[i]) continue;
@@ -196,6 +199,10 @@ Status Executor::run_compute(int32_t step) {
     if (recorder_ != nullptr) start = Recorder::now_ns();
   }
   return {};
+}
+
+int32_t Executor::number_of(UnitId unit) const {
+  return static_cast<int32_t>(timed_.first_part(unit));
 }
 
 Error Executor::failed_unit(UnitId unit, int32_t step) {
@@ -216,9 +223,8 @@ void Executor::wait_for_communication(uint32_t count, UnitId unit,
   const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
   communication_.wait_until(count);
   if (recorder_ == nullptr) return;
-  recorder_->record(kComputeStream, EventKind::kWait,
-                    static_cast<int32_t>(index_of(unit)), step, start, start,
-                    Recorder::now_ns(), -1);
+  recorder_->record(kComputeStream, EventKind::kWait, number_of(unit), step,
+                    start, start, Recorder::now_ns(), -1);
 }
 
 void Executor::communicate_forever() {
@@ -269,8 +275,8 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
   if (check_ != nullptr) check_->look(walk.units[place]);
   if (recorder_ != nullptr) {
     recorder_->record(kCommunicationStream, EventKind::kCollective,
-                      static_cast<int32_t>(index_of(walk.units[place])), step,
-                      ready_ns_, start, Recorder::now_ns(), sequence_);
+                      number_of(walk.units[place]), step, ready_ns_, start,
+                      Recorder::now_ns(), sequence_);
   }
   ++sequence_;
   return true;

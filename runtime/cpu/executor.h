@@ -15,6 +15,7 @@
 #include "data/parallel.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
+#include "data/schedule/timed_schedule.h"
 #include "profiler/recorder.h"
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/finite_check.h"
@@ -82,6 +83,8 @@ class Executor final : public StepExecutor {
               const Options& options);
   Status run_streams(int32_t step);
   Status run_compute(int32_t step);
+  /// What a unit's events are numbered by: its first part's.
+  int32_t number_of(UnitId unit) const;
   Error failed_unit(UnitId unit, int32_t step);
   void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
   void communicate_forever();
@@ -98,6 +101,8 @@ class Executor final : public StepExecutor {
   StepTrial sharing_;                 ///< Of the team.
   PartTrials trials_;
   StreamSequences waits_;
+  TimedSchedule timed_;  ///< What events are numbered by.
+  PartRecorder parts_;
   ScratchMemory scratch_;
   CalledCollectives called_;
   UnitCalls calls_;                 ///< Of the compute stream.

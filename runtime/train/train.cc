@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/schedule/timed_schedule.h"
 #include "profiler/recorder.h"
 #include "runtime/process/clock_offset.h"
 #include "runtime/train/gather_values.h"
@@ -138,7 +139,9 @@ class Session {
 
   Status make_recorder() {
     if (options_.shard_directory.empty()) return {};
-    const size_t a_step = program_.schedule.units.size() * 2 + 16;
+    const size_t units =
+        TimedSchedule(program_.schedule, true).schedule().units.size();
+    const size_t a_step = units * 2 + 16;
     Result<std::unique_ptr<Recorder>> recorder = Recorder::create(
         {.rank = static_cast<uint32_t>(group_.rank()),
          .shard_path = fmt::format("{}/rank.{}.shard", options_.shard_directory,

@@ -6,9 +6,12 @@
 
 #include "costmodel/fit_costs.h"
 #include "costmodel/recorded_steps.h"
+#include "data/plan/plan.h"
+#include "data/schedule/timed_schedule.h"
 #include "data/trace/recording_cost.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/synthetic_run.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -36,6 +39,78 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
                   replay.sources.unexplained,
               1, 1e-9);
   EXPECT_LT(replay.sources.unexplained, 0.01);
+}
+
+/// Adds up 256 KiB over two ranks and halves them, eight times over; 4 KiB once,
+/// which tells the link's latency.
+constexpr const char* kLoop = R"(HloModule loop
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
+body {
+  state = (s32[], f32[65536]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[65536] get-tuple-element(state), index=1
+  sum = f32[65536] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+  half = f32[] constant(0.5)
+  halves = f32[65536] broadcast(half), dimensions={}
+  mean = f32[65536] multiply(sum, halves)
+  ROOT out = (s32[], f32[65536]) tuple(next, mean)
+}
+condition {
+  state = (s32[], f32[65536]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  eight = s32[] constant(8)
+  ROOT less = pred[] compare(i, eight), direction=LT
+}
+ENTRY main {
+  x = f32[65536] parameter(0)
+  zero = s32[] constant(0)
+  begin = (s32[], f32[65536]) tuple(zero, x)
+  loop = (s32[], f32[65536]) while(begin), condition=condition, body=body
+  mean = f32[65536] get-tuple-element(loop), index=1
+  y = f32[1024] parameter(1)
+  small = f32[1024] all-reduce(y), replica_groups={{0,1}}, to_apply=add
+  ROOT out = (f32[65536], f32[1024]) tuple(mean, small)
+}
+)";
+
+// A link half as fast makes the loop longer by what its collectives send; a
+// search, which has the loop whole, prices it by its parts.
+TEST(ModelRun, SeesTheCollectivesOfALoop) {
+  const Result<InlinedModule> module = parse_inlined(kLoop);
+  ASSERT_TRUE(module) << module.error().message;
+  const Result<Schedule> whole =
+      lower_schedule(*module, identity_plan(*module, 2));
+  ASSERT_TRUE(whole) << whole.error().message;
+  const TimedSchedule timed(*whole, true);
+  ASSERT_TRUE(timed.has_parts());
+  const CostModel truth = true_costs(timed.schedule(), 0);
+  Trace trace =
+      run_trace(timed.schedule(), truth, {.steps = 16, .noise = 0.02});
+  trace.environment[kTimedParts] = "1";
+  const AlignedTrace aligned = AlignedTrace::align(trace);
+  const Result<RunModel> model = model_run(aligned, *whole);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_LT(std::abs(error(model->predicted_ns, model->measured_ns)), 0.01);
+  EXPECT_LT(
+      std::abs(error(replay_step_time(price_schedule(*whole, model->costs)),
+                     model->predicted_ns)),
+      0.001);
+  CostModel slower = truth;
+  for (auto& [key, price] : slower.collectives)
+    price.bandwidth_bytes_per_s /= 2;
+  const int64_t slower_ns =
+      replay_step_time(price_schedule(timed.schedule(), slower));
+  EXPECT_GT(slower_ns, model->measured_ns * 3 / 2);
+  const auto what_ifs =
+      parse_what_ifs(std::vector<std::string>{"bandwidth=0.5x"});
+  ASSERT_TRUE(what_ifs);
+  const auto replay =
+      replay_step(price_schedule(timed.schedule(), model->costs),
+                  &*module, *what_ifs);
+  ASSERT_TRUE(replay) << replay.error().message;
+  EXPECT_LT(std::abs(error(replay->step_time_ns, slower_ns)), 0.02);
 }
 
 // Launches wait 3 us each that they do not without the recording.

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "data/schedule/called_buckets.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/schedule.h"
+#include "data/schedule/timed_schedule.h"
+#include "profiler/gather/gather_shards.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
 #include "tests/runtime/cpu/rank_threads.h"
@@ -170,6 +174,78 @@ TEST(CalledCollectives, JoinedOnesLeaveWhatEachLeavesAlone) {
   const std::vector<Outcome> outcomes = run_loops({{3}, {3}}, 20, kJoined);
   EXPECT_EQ(outcomes[0].sum, 8 * (1 + 1));
   EXPECT_EQ(outcomes[1].sum, 8 * (2 + 2));
+}
+
+/// What two ranks recorded of one step, numbered as in `timed`.
+Trace record_step(const InlinedModule& module, const Schedule& schedule,
+                  const TimedSchedule& timed) {
+  const std::string folder = build_directory() + "/called_events";
+  std::filesystem::create_directories(folder);
+  std::vector<std::string> shards = {folder + "/0.shard", folder + "/1.shard"};
+  run_rank_threads(2, 20, [&](RankThread& own) {
+    const auto recorder =
+        Recorder::create({.rank = static_cast<uint32_t>(own.rank),
+                          .shard_path = shards[static_cast<size_t>(own.rank)]});
+    ASSERT_TRUE(recorder) << recorder.error().message;
+    const auto kernels =
+        load_kernels(schedule,
+                     {.interpret = true,
+                      .cache_directory = build_directory() + "/kernel_cache"},
+                     *make_single_process_group());
+    ASSERT_TRUE(kernels) << kernels.error().message;
+    const auto executor = Executor::create(
+        module, schedule, kernels->code, *own.communicator, recorder->get(),
+        {.rank = own.rank, .called = own.called.get()});
+    ASSERT_TRUE(executor) << executor.error().message;
+    const int32_t count = 3;
+    std::memcpy((*executor)->parameter(0).data(), &count, sizeof count);
+    ASSERT_TRUE((*executor)->run_step(0));
+    ASSERT_TRUE((*recorder)->finish({}));
+  });
+  TrainerContext context;
+  for (const Unit& unit : timed.schedule().units) {
+    context.units.push_back({.name = unit.name,
+                             .kind = unit.kind == UnitKind::kCollective
+                                         ? EventKind::kCollective
+                                         : EventKind::kCompute});
+  }
+  const Result<Trace> trace = gather_shards(shards, context);
+  EXPECT_TRUE(trace) << trace.error().message;
+  return trace ? *trace : Trace();
+}
+
+// Events are numbered by the parts of a loop whose passes are known, one after
+// the other without gaps.
+TEST(CalledCollectives, LeaveEventsOfTheirOwn) {
+  std::string known(kJoined);
+  const std::string read = "get-tuple-element(state), index=1\n  ROOT";
+  known.replace(known.find(read), read.size(), "constant(3)\n  ROOT");
+  const Result<InlinedModule> module = parse_inlined(known);
+  ASSERT_TRUE(module) << module.error().message;
+  const Result<Schedule> schedule =
+      lower_schedule(*module, identity_plan(*module, 2));
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const TimedSchedule timed(*schedule, true);
+  ASSERT_TRUE(timed.has_parts());
+  Trace trace = record_step(*module, *schedule, timed);
+  std::sort(trace.events.begin(), trace.events.end(),
+            [](const Event& a, const Event& b) {
+              return std::pair(a.rank, a.unit) < std::pair(b.rank, b.unit);
+            });
+  const std::vector<Unit>& units = timed.schedule().units;
+  ASSERT_EQ(trace.events.size(), 2 * units.size());
+  size_t collectives = 0;
+  for (size_t at = 0; at < trace.events.size(); ++at) {
+    const Event& event = trace.events[at];
+    EXPECT_EQ(event.unit, static_cast<int32_t>(at % units.size()));
+    const bool is_collective =
+        units[at % units.size()].kind == UnitKind::kCollective;
+    EXPECT_EQ(event.kind == EventKind::kCollective, is_collective) << at;
+    collectives += is_collective ? 1 : 0;
+    if (at % units.size() == 0) continue;
+    EXPECT_EQ(event.start_ns, trace.events[at - 1].end_ns) << at;
+  }
+  EXPECT_EQ(collectives, 2U * 3U * 3U);
 }
 
 // Rank 1 is through after two rounds, and its next step would meet rank 0's
