@@ -132,6 +132,18 @@ Table rows_of(const PlanPrediction& predicted) {
   return table;
 }
 
+/// Larger buckets are there for longer.
+void tell_memory(int64_t plan_bytes, int64_t recorded_bytes) {
+  constexpr double kMore = 1.1;
+  const auto plan = static_cast<double>(plan_bytes);
+  const auto recorded = static_cast<double>(recorded_bytes);
+  if (plan <= kMore * recorded) return;
+  tell(
+      "reprise optimize: a step of the plan takes {} of memory, {} as "
+      "recorded; --memory-limit {} keeps to that\n",
+      bytes_text(plan), bytes_text(recorded), recorded_bytes);
+}
+
 class OptimizeCommand : public Command {
  public:
   std::string name() const override { return "optimize"; }
@@ -377,6 +389,7 @@ class OptimizeCommand : public Command {
     const Status written = write_plan(result->plan);
     if (!written) return pass(written.error());
     print(*result);
+    tell_memory(result->arena_bytes, program_.schedule.arena_bytes);
     if (const std::string crowd = crowded_host(trace_); !crowd.empty())
       tell("reprise optimize: {}\n", crowd);
     const Status kept = keep_measured();

@@ -138,6 +138,8 @@ class Builder {
                     "schedule of its plan does not have",
                     event.step, event.rank, event.unit);
       }
+      if (const Status same = check_name(event, recorded_.units[unit]); !same)
+        return same;
       if (compute) {
         step.ranks[event.rank].compute.push_back({unit, start_ns, end_ns, 0});
       } else {
@@ -145,6 +147,17 @@ class Builder {
       }
     }
     return {};
+  }
+
+  /// Orders of before may be others.
+  Status check_name(const Event& event, const Unit& unit) {
+    if (index_of(event.name) >= trace_.strings.size()) return {};
+    const std::string& recorded = trace_.text(event.name);
+    if (recorded.empty() || recorded == unit.name) return {};
+    return fail(ErrorKind::kInvalid,
+                "trace: step {} ran '{}' where this version of Reprise has "
+                "'{}'; record it again",
+                event.step, recorded, unit.name);
   }
 
   // Who meets the rank in a collective, ascending: all where groups are not

@@ -238,6 +238,7 @@ Status Optimizer::finish() {
         static_cast<double>(predicted.lower_bound_ns);
   }
   result_.evaluations = search_->evaluations();
+  result_.arena_bytes = best.schedule.arena_bytes;
   result_.plan = name_plan(search_->pricer().ops(), best.plan);
   result_.plan.called = joined_in(best.schedule);
   result_.plan.device = recorded_.device;

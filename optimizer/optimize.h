@@ -23,6 +23,7 @@ struct OptimizeResult {
   std::vector<std::string> log;  ///< What each stage gained; for people.
   double seconds = 0;
   uint64_t evaluations = 0;
+  int64_t arena_bytes = 0;  ///< What a step of the plan computes takes.
 };
 
 /// Errors: kInfeasible when no plan fits the memory limit; kInvalid for a pass

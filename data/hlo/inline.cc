@@ -142,7 +142,8 @@ class Inliner {
       : module_(module),
         whole_(whole),
         arithmetic_(arithmetic),
-        drops_copies_(is_compiled(module)) {}
+        keeps_copies_(arithmetic >= Arithmetic::kCopiesKept &&
+                      !is_compiled(module)) {}
 
   Result<Computation> run() {
     result_.name = whole_.name;
@@ -188,7 +189,7 @@ class Inliner {
   const Module& module_;
   const Computation& whole_;
   const Arithmetic arithmetic_;
-  bool drops_copies_ = false;
+  bool keeps_copies_ = false;  ///< XLA's simplifier removes them.
   Computation result_;
 };
 
@@ -294,7 +295,7 @@ InstructionId Inliner::append_boundary(const Instruction& call) {
 InstructionId Inliner::place(Instruction instruction, const Computation& body,
                              const Instruction& original) {
   if (ends_operation(instruction) ||
-      (drops_copies_ && instruction.opcode == Opcode::kCopy))
+      (!keeps_copies_ && instruction.opcode == Opcode::kCopy))
     return instruction.operands[0];
   if (is_rank_boundary(instruction)) return append_boundary(instruction);
   if (auto plain = started(instruction)) instruction = *std::move(plain);
@@ -393,23 +394,22 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   Module expanded;
   if (has_expandable(given)) expanded = expand_opcodes(given);
   const Module& module = expanded.computations.empty() ? given : expanded;
-  const Status size = check_size(module);
-  if (!size) return tl::unexpected<Error>(size.error());
+  if (const Status size = check_size(module); !size)
+    return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module, module.entry_computation(), arithmetic).run();
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
+  const auto flat = [&](ComputationId body) {
+    return Inliner(inlined, inlined.at(body), arithmetic).run();
+  };
   inlined.entry_computation() = std::move(*entry);
   if (uses_complex(inlined)) {
     // Sums and collectives of parts take their steps as all others do.
     inlined = InlinedModule(split_complex(inlined));
-    auto again =
-        Inliner(inlined, inlined.entry_computation(), arithmetic).run();
+    auto again = flat(inlined.entry);
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
-  const auto flat = [&](ComputationId body) {
-    return Inliner(inlined, inlined.at(body), arithmetic).run();
-  };
   if (arithmetic <= Arithmetic::kDotsInLibrary)
     batch_loop_products(flat, &inlined);
   unroll_loops(flat, &inlined);
@@ -432,7 +432,7 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);
   if (is_xla)
-    contract_products(inlined, arithmetic == Arithmetic::kAsXla,
+    contract_products(inlined, arithmetic < Arithmetic::kProductsShared,
                       &inlined.entry_computation());
   if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());

@@ -154,7 +154,9 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with products apart from sums where anything else reads them, too
+  /// The same with the copies of modules that are not compiled.
+  kCopiesKept,
+  /// And with products apart from sums where anything else reads them, too
   /// (data/hlo/repeated_products.h).
   kProductsShared,
   /// And with functions of functions (data/hlo/nested_functions.h), and

@@ -3,7 +3,6 @@
 // the program reads is an output of its owner.
 #include <algorithm>
 #include <functional>
-#include <queue>
 
 #include "data/plan/unit_graph.h"
 
@@ -133,46 +132,6 @@ class Connector {
 
 Status connect_units(const OpGraph& graph, UnitGraph* units) {
   return Connector(graph, units).connect();
-}
-
-std::vector<uint32_t> default_order(
-    const UnitGraph& graph,
-    const std::vector<std::pair<uint32_t, uint32_t>>& extra) {
-  const size_t count = graph.units.size();
-  std::vector<std::vector<uint32_t>> successors(count);
-  std::vector<uint32_t> waits(count, 0);
-  const auto add = [&](uint32_t before, uint32_t after) {
-    successors[before].push_back(after);
-    ++waits[after];
-  };
-  for (uint32_t u = 0; u < count; ++u) {
-    for (uint32_t before : graph.units[u].predecessors) add(before, u);
-    if (graph.units[u].chunk > 0) add(u - 1, u);
-  }
-  for (const auto& [before, after] : extra) add(before, after);
-  // Units stand in text order, so an index is a priority; collectives come
-  // before computation.
-  const auto key = [&](uint32_t u) {
-    const bool computes = graph.units[u].role != OpRole::kCollective;
-    return std::pair<bool, uint32_t>(computes, u);
-  };
-  using Entry = std::pair<bool, uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  for (uint32_t u = 0; u < count; ++u) {
-    if (waits[u] == 0) ready.push(key(u));
-  }
-  std::vector<uint32_t> order;
-  order.reserve(count);
-  while (!ready.empty()) {
-    const uint32_t u = ready.top().second;
-    ready.pop();
-    order.push_back(u);
-    for (uint32_t after : successors[u]) {
-      if (--waits[after] == 0) ready.push(key(after));
-    }
-  }
-  REPRISE_CHECK(order.size() == count);
-  return order;
 }
 
 }  // namespace reprise

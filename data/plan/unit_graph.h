@@ -96,7 +96,9 @@ Status connect_units(const OpGraph& graph, UnitGraph* units);
 
 /// The order of a plan that gives none: each unit as soon as the smaller
 /// positions allow, where a collective (its chunks in sequence) comes as soon
-/// as its operands are written. So the identity plan computes in text order.
+/// as its operands are written, and a gather of what no collective gave as soon
+/// as no more than two are there that nobody has read. So the identity plan
+/// computes in text order.
 /// `extra` adds edges (before, after) to the data's. Requires: the edges are
 /// acyclic.
 std::vector<uint32_t> default_order(

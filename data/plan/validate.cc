@@ -28,8 +28,8 @@ Result<InlinedModule> inline_for(
   const std::string now = fingerprint(*current);
   if ((*plan)->program_fingerprint == now) return current;
   for (const Arithmetic before :
-       {Arithmetic::kProductsShared, Arithmetic::kNested,
-        Arithmetic::kCopiesAdded, Arithmetic::kWholesMade,
+       {Arithmetic::kCopiesKept, Arithmetic::kProductsShared,
+        Arithmetic::kNested, Arithmetic::kCopiesAdded, Arithmetic::kWholesMade,
         Arithmetic::kScansInKernels, Arithmetic::kRowsApart,
         Arithmetic::kScattersApart, Arithmetic::kHalfDivided,
         Arithmetic::kSumsByColumn, Arithmetic::kDotsInLibrary,

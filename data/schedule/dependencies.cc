@@ -112,14 +112,19 @@ class Finder {
 
 void sort_dependencies(std::vector<Dependency>* dependencies) {
   const auto key = [](const Dependency& d) {
-    return std::tuple(index_of(d.after), index_of(d.before), d.steps);
+    return std::tuple(index_of(d.after), index_of(d.before), d.steps, d.paces);
   };
   std::sort(dependencies->begin(), dependencies->end(),
             [&](const Dependency& a, const Dependency& b) {
               return key(a) < key(b);
             });
-  dependencies->erase(std::unique(dependencies->begin(), dependencies->end()),
-                      dependencies->end());
+  // Of two alike the one stays that does not pace, which comes first.
+  const auto alike = [](const Dependency& a, const Dependency& b) {
+    return a.after == b.after && a.before == b.before && a.steps == b.steps;
+  };
+  dependencies->erase(
+      std::unique(dependencies->begin(), dependencies->end(), alike),
+      dependencies->end());
 }
 
 std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,

@@ -52,6 +52,7 @@ class Assembler {
     schedule_.dependencies =
         find_dependencies(schedule_.units, schedule_.buffers);
     wait_for_unread(place);
+    pace_gathers();
     return std::move(schedule_);
   }
 
@@ -238,6 +239,24 @@ class Assembler {
       }
     }
     sort_dependencies(&schedule_.dependencies);
+  }
+
+  /// A unit has started once the one before it has ended.
+  void pace_gathers() {
+    std::vector<uint32_t> computing;
+    const size_t own = schedule_.dependencies.size();
+    for (uint32_t u = 0; u < schedule_.units.size(); ++u) {
+      const Unit& unit = schedule_.units[u];
+      if (unit.stream == Stream::kCompute) {
+        computing.push_back(u);
+      } else if (unit.collective.kind == CollectiveKind::kAllGather &&
+                 computing.size() > 1) {
+        schedule_.dependencies.push_back(
+            {UnitId{computing.end()[-2]}, UnitId{u}, 0, true});
+      }
+    }
+    if (schedule_.dependencies.size() > own)
+      sort_dependencies(&schedule_.dependencies);
   }
 
   static std::string members_text(const CollectiveSpec& spec) {

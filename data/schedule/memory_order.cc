@@ -76,7 +76,7 @@ class MemoryOrder {
 
   void find_edges() {
     for (const Dependency& dependency : schedule_.dependencies) {
-      if (dependency.steps == 0)
+      if (dependency.steps == 0 && !dependency.paces)
         add_edge(index_of(dependency.before), index_of(dependency.after));
     }
     std::optional<uint32_t> last;

@@ -136,6 +136,8 @@ struct Unit {
 struct Dependency {
   UnitId before{}, after{};
   uint32_t steps = 0;
+  /// For the sake of memory and by the order alone: another order has others.
+  bool paces = false;
   bool operator==(const Dependency&) const = default;
 };
 
@@ -169,11 +171,13 @@ enum class ParameterBytes : uint8_t { kHere, kElsewhere };
 /// Lowers a program under a plan, which is checked as by
 /// `validate_plan` but for its fingerprint.
 ///
-/// - Order: the plan's, or else the text's, where a collective comes as soon as
-///   its operands are written and an update of a parameter waits for the
-///   parameter's other readers. On one rank, where nobody waits for another,
-///   and in called programs, whose collectives run in their places, that of
-///   memory_order takes the place of the text's where it takes fewer bytes.
+/// - Order: the plan's, or else default_order's, where an update of a parameter
+///   waits for the parameter's other readers. All-gathers keep their place in
+///   it: one starts no sooner than the computing unit before it, so that bytes
+///   of those that are read are free for those to come. On one rank, where
+///   nobody waits for another, and in called programs, whose collectives run in
+///   their places, that of memory_order takes the place of the text's where it
+///   takes fewer bytes.
 /// - A bytewise collective (is_bytewise), or a rank's gather or scatter with
 ///   itself alone, runs in place, any other from its operand to a buffer of its
 ///   own, also in a bucket. Its producer writes an operand straight into the

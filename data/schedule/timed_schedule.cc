@@ -125,7 +125,7 @@ TimedSchedule::TimedSchedule(const Schedule& whole, bool in_parts)
   for (const Dependency& edge : whole.dependencies) {
     cut.dependencies.push_back({UnitId{first_[index_of(edge.before) + 1] - 1},
                                 UnitId{first_[index_of(edge.after)]},
-                                edge.steps});
+                                edge.steps, edge.paces});
   }
   std::sort(cut.dependencies.begin(), cut.dependencies.end(),
             [](const Dependency& a, const Dependency& b) {

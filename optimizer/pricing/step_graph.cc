@@ -19,7 +19,7 @@ StepGraph step_graph(const Schedule& schedule) {
                   .is_gradient = std::vector<bool>(count),
                   .depth = std::vector<uint32_t>(count)};
   for (const Dependency& dependency : schedule.dependencies) {
-    if (dependency.steps > 0) continue;
+    if (dependency.steps > 0 || dependency.paces) continue;
     graph.before[index_of(dependency.after)].push_back(
         index_of(dependency.before));
     graph.after[index_of(dependency.before)].push_back(

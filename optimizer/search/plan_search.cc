@@ -22,9 +22,12 @@ Result<std::unique_ptr<PlanSearch>> PlanSearch::make(
 Result<PricedPlanPtr> PlanSearch::price_open(PlanChoice plan,
                                              const OrderRule& rule) {
   plan.order.clear();
-  const auto lowered = pricer_->price(std::move(plan));
-  if (!lowered) return pass(lowered.error());
-  return order_by(rule, *pricer_, **lowered);
+  auto lowered = pricer_->price(std::move(plan));
+  if (!lowered) return lowered;
+  auto ordered = order_by(rule, *pricer_, **lowered);
+  // The order of no rule takes less where much is gathered.
+  if (ordered && !fits(**ordered) && fits(**lowered)) return lowered;
+  return ordered;
 }
 
 bool PlanSearch::fits(const PricedPlan& plan) const {

@@ -179,6 +179,33 @@ class ProgramLoop(CommandCase):
         self.assertIn("1000 bytes", done.stderr)
         self.assertFalse(self.plan.exists())
 
+    def test_a_plan_that_takes_more_memory_says_so(self):
+        """Four arrays are gathered, each when it is needed; together they are all there at once."""
+        each = "".join(f"""
+  p{i} = f32[8192] parameter({i})
+  w{i} = f32[16384] all-gather(p{i}), replica_groups={{{{0,1}}}}, dimensions={{0}}
+  m{i} = f32[16384] multiply({f"s{i - 1}" if i else "w0"}, w{i})
+  s{i} = f32[16384] sine(m{i})""" for i in range(4))
+        program = self.write("gathers.hlo", f"""HloModule gathers
+ENTRY step {{{each}
+  mine = f32[8192] slice(s3), slice={{[0:8192]}}
+  ROOT out = (f32[8192]) tuple(mine)
+}}
+""")
+        state = [{"index": i, "name": f"p{i}", "role": "state", "init": {"kind": "uniform", "seed": i, "scale": 1}}
+                 for i in range(4)]
+        self.write("gathers.json", json.dumps({
+            "schema": "reprise.manifest/1", "name": "gathers", "program": "gathers.hlo", "ranks": 2,
+            "parameters": state, "outputs": [{"index": 0, "role": "state", "parameter": 0}]}))
+        trace = record(self.path / "gathers.trace", program, 2)
+        search = ("optimize", trace, "-o", self.plan, "--no-measure", "--evaluations", 20)
+        done = self.reprise(*search)
+        limit = re.search(r"takes [\d.]+ kB of memory, [\d.]+ kB as recorded; --memory-limit (\d+) keeps to that\n",
+                          done.stderr)
+        self.assertTrue(limit, done.stderr)
+        done = self.reprise(*search, "--memory-limit", limit[1], "--force")
+        self.assertNotIn("as recorded", done.stderr)
+
     def test_calibration_prices_the_units_of_a_plan(self):
         # Not what search finds: where it gains less than 3 %, its plan is the recorded one, without a new unit.
         self.optimize("--baseline", "xla")

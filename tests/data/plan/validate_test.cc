@@ -506,6 +506,34 @@ ENTRY main {
   EXPECT_FALSE(has_root(*inlined(Arithmetic::kAsXla)));
 }
 
+// As at the border of a shard_map, which copies twice.
+TEST(InlineFor, APlanOfBeforeKeepsCopies) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[8,2]{1,0} parameter(0)
+  y = f32[8,2]{0,1} copy(x)
+  z = f32[8,2]{1,0} copy(y)
+  ROOT w = f32[8,2]{1,0} negate(z)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto copies = [](const InlinedModule& module) {
+    return std::ranges::count_if(
+        module.entry_computation().instructions,
+        [](const Instruction& op) { return op.opcode == Opcode::kCopy; });
+  };
+  Plan together = identity_plan(*inlined(Arithmetic::kCopiesKept), 1);
+  together.fusion = {{.unit = "all", .ops = {"y", "z"}}};
+  std::optional<Plan> plan = together;
+  const InlinedModule ran = *inline_for(&plan, PlanUse::kRan, inlined);
+  EXPECT_TRUE(validate_plan(*plan, ran));
+  EXPECT_EQ(copies(ran), 2);
+  EXPECT_EQ(copies(*inlined(Arithmetic::kAsXla)), 0);
+}
+
 TEST(PlanNames, OfPlacesAreNoneOfThePrograms) {
   const Result<InlinedModule> module = parse_inlined(R"(HloModule named
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
