@@ -30,9 +30,9 @@ Busy busy_of(const FindingInput& input) {
               .collectives[static_cast<size_t>(graph.collective[node])];
       // Of those that lack ranks, waiting for these counts as transfer;
       // messages are what stages exchange, and no sums of gradients.
-      if (one.members.size() < 2 || one.lacks_ranks() || is_message(one.kind)) {
-        continue;
-      }
+      const bool sums =
+          !is_message(one.kind) || FindingInput::meets_server(one);
+      if (one.members.size() < 2 || one.lacks_ranks() || !sums) continue;
       transfers[rank].push_back({end_ns - graph.duration[node], end_ns});
     } else if (input.computes[node]) {
       computing[rank].push_back({input.times.start_ns[node], end_ns});

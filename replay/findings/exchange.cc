@@ -47,6 +47,7 @@ bool is_exchange(const FindingInput& input) {
     if (graph.collective[node] < 0) continue;
     const MatchedCollective& message =
         matching.collectives[static_cast<size_t>(graph.collective[node])];
+    if (FindingInput::meets_server(message)) return true;
     const Role role = role_of(matching, message, input.rank_number(node));
     told |= role.sends || role.receives;
     int64_t& sent = sent_ns[graph.rank[node]];

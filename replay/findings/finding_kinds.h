@@ -57,6 +57,11 @@ struct FindingInput {
     return one.kind == CollectiveKind::kAllReduce &&
            (framework == Framework::kPyTorch || one.communicator == "horovod");
   }
+  /// Whether a message goes to a parameter server or comes from one: it carries
+  /// gradients, and its ends are no stages of a pipeline.
+  static bool meets_server(const MatchedCollective& one) {
+    return is_message(one.kind) && one.communicator == "byteps";
+  }
   uint32_t rank_number(uint32_t node) const {
     return facts.rank_number(graph.ranks[graph.rank[node]].rank);
   }
@@ -84,7 +89,8 @@ void find_communication_bound(const FindingInput& input, Candidates& found);
 void find_collective_choice(const FindingInput& input, Candidates& found);
 
 /// Whether ranks send before they receive, as in no pipeline: its stages beyond
-/// the first have nothing to send then. False where no message tells who sends.
+/// the first have nothing to send then; or send to servers. False where no
+/// message tells who sends.
 bool is_exchange(const FindingInput& input);
 
 /// Host calls that set a device up: 100 ms or more while it does nothing.

@@ -276,7 +276,8 @@ void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
           : nullptr;
   const FindingInput::Words& words =
       between_layers ? *between_layers : kWords[reason].action;
-  const bool messages = one.exchange >= 0 || is_message(one.kind);
+  const bool messages = (one.exchange >= 0 || is_message(one.kind)) &&
+                        !FindingInput::meets_server(one);
   finding.action = std::string(!messages            ? input.words(words)
                                : is_exchange(input) ? kExchange
                                                     : kMessage);

@@ -50,6 +50,14 @@ class NodesById {
   int64_t lowest_ = 0;
 };
 
+// Steps of a row that serves several ranks overlap, where the recording says
+// which one an event belongs to.
+bool in_window(const GraphDraft& draft, const Event& event, int64_t start_ns) {
+  if (event.step >= 0) return event.step == draft.window.step;
+  const RankDraft& rank = draft.ranks[draft.place];
+  return start_ns >= rank.start_ns && start_ns < rank.end_ns;
+}
+
 // From end to start; from start to start where recorded work overlaps.
 void add_dependency(GraphDraft& draft, uint32_t before, uint32_t after,
                     bool timed) {
@@ -80,7 +88,7 @@ void add_flat_stream(GraphDraft& draft, uint32_t stream) {
       continue;
     }
     const int64_t start_ns = draft.time[index].start_ns;
-    if (start_ns < window.start_ns || start_ns >= window.end_ns) continue;
+    if (!draft.window.all() && !in_window(draft, event, start_ns)) continue;
     draft.first_node[index] = draft.last_node[index] =
         static_cast<uint32_t>(draft.nodes.size());
     draft.nodes.push_back({.start_ns = start_ns,

@@ -132,7 +132,38 @@ class Packer {
       if (!draft_.ranks[rank].timed) continue;
       add_gaps(rank, loose_.rank_first[rank], loose_.rank_first[rank + 1]);
     }
+    share_gaps();
     if (last_) release(loose_.named);
+  }
+
+  // Where dependencies alone order what was recorded, both sides of a message
+  // may have the times of its transfer, which do not say when either had come:
+  // what is left unexplained is what the later one leaves.
+  void share_gaps() {
+    std::vector<bool> flat;
+    for (const RankDraft& rank : draft_.ranks) {
+      for (const StreamNodes& row : rank.flat) {
+        flat.resize(std::max<size_t>(flat.size(), row.last));
+        std::fill(flat.begin() + row.first, flat.begin() + row.last, true);
+      }
+    }
+    for (const std::vector<uint32_t>& members : meetings_.members) {
+      const int64_t start_ns = loose_.start_ns[members.front()];
+      int64_t least_ns = kLongest;
+      for (const uint32_t node : members) {
+        const bool alike = node < flat.size() && flat[node] &&
+                           loose_.start_ns[node] == start_ns && is_timed(node);
+        least_ns =
+            alike ? std::min<int64_t>(least_ns, graph_.gap[places_[node]]) : -1;
+        if (!alike) break;
+      }
+      if (least_ns < 0) continue;
+      for (const uint32_t node : members) {
+        graph_.gap[places_[node]] = least_ns;
+        graph_.named[places_[node]] =
+            std::min<int64_t>(graph_.named[places_[node]], least_ns);
+      }
+    }
   }
 
   void add_gaps(uint32_t rank, uint32_t first, uint32_t end) {

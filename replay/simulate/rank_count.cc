@@ -151,9 +151,10 @@ Status change_rank_count(uint32_t ranks, TimedGraph& graph) {
   if (largest < 2 && groups.holds_messages()) {
     return fail(ErrorKind::kInvalid,
                 "--what-if ranks={}: ranks send each other messages alone, as "
-                "stages of a pipeline do, and what copies of it would reduce "
-                "was not recorded: record two copies (data parallelism), and "
-                "ask of that trace",
+                "stages of a pipeline or servers do, and what more of them "
+                "would exchange was not recorded: record two copies of the "
+                "pipeline (data parallelism), or that many workers, and ask of "
+                "that trace",
                 ranks);
   }
   if (largest < 2) {

@@ -47,6 +47,10 @@ class DproOperations {
   const std::vector<DproStep>& steps() const { return steps_; }
   /// The last step that had begun, -1 before the first.
   int32_t step_at(int64_t time_ns) const;
+  /// What the step at a place is called, -1 of none.
+  int32_t number_of(int32_t step) const {
+    return step < 0 ? -1 : steps_[static_cast<size_t>(step)].number;
+  }
 
  private:
   struct Row {

@@ -55,7 +55,7 @@ void DproRank::add(DproOperations& operations,
                    int64_t next_id) {
   next_id_ = next_id;
   add_operations(operations);
-  add_reductions(communication, operations.steps());
+  add_reductions(communication, operations);
   add_exchanges(exchanges);
   add_steps(operations.steps());
   std::stable_sort(
@@ -81,7 +81,7 @@ void DproRank::add_operations(const DproOperations& operations) {
     event.rank = rank_;
     event.stream = operation.stream;
     event.kind = operation.kind;
-    event.step = operation.step;
+    event.step = operations.number_of(operation.step);
     event.name = operation.name;
     event.start_ns = event.enqueue_ns = operation.start_ns;
     event.end_ns = operation.end_ns;
@@ -152,7 +152,7 @@ void DproRank::add_stage(const DproReduction& reduction, DproStage stage,
   if (!reduction.has(stage)) return;
   const TimelineSpan& span = reduction.stages[static_cast<size_t>(stage)];
   event.rank = rank_;
-  event.step = reduction.step;
+  event.step = step_number_;
   event.name = spool_.intern(name);
   event.start_ns = event.enqueue_ns = span.start_ns;
   event.end_ns = span.end_ns;
@@ -214,12 +214,13 @@ void DproRank::add_reduction(const DproReduction& reduction,
 }
 
 void DproRank::add_reductions(const DproCommunication& communication,
-                              std::vector<DproStep>& steps) {
+                              DproOperations& operations) {
   int64_t last = -1, last_end_ns = 0;
   for (const DproReduction& reduction : communication.reductions()) {
     const DproCommunication::Group& group =
         communication.groups()[reduction.group];
     Ends ends;
+    step_number_ = operations.number_of(reduction.step);
     add_reduction(reduction, group, ends);
     // Horovod's thread does one after the other: what began when the last one
     // had ended, waited for it.
@@ -231,7 +232,7 @@ void DproRank::add_reductions(const DproCommunication& communication,
       last_end_ns = end_of(reduction);
     }
     if (reduction.step >= 0) {
-      DproStep& step = steps[static_cast<size_t>(reduction.step)];
+      DproStep& step = operations.steps()[static_cast<size_t>(reduction.step)];
       for (const TimelineSpan& span : reduction.stages) {
         step.end_ns = std::max(step.end_ns, span.end_ns);
       }

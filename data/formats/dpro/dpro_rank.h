@@ -10,8 +10,8 @@
 
 #include "data/formats/dpro/dpro_communication.h"
 #include "data/formats/dpro/dpro_graph.h"
+#include "data/formats/dpro/dpro_messages.h"
 #include "data/formats/dpro/dpro_operations.h"
-#include "data/formats/dpro/dpro_servers.h"
 #include "data/formats/dpro/dpro_tensors.h"
 
 namespace reprise {
@@ -37,7 +37,7 @@ class DproRank {
 
   void add_operations(const DproOperations& operations);
   void add_reductions(const DproCommunication& communication,
-                      std::vector<DproStep>& steps);
+                      DproOperations& operations);
   void add_exchanges(const std::vector<DproExchange>& exchanges);
   void add_reduction(const DproReduction& reduction,
                      const DproCommunication::Group& group, Ends& ends);
@@ -61,6 +61,7 @@ class DproRank {
   const DproGraph& graph_;
   const DproTensors& tensors_;
   int64_t next_id_ = 0;
+  int32_t step_number_ = -1;  ///< Of the reduction at hand.
   uint32_t transfer_stream_ = UINT32_MAX, queue_stream_ = UINT32_MAX,
            negotiation_stream_ = UINT32_MAX;
   int64_t first_operation_ = 0;                      ///< Id of the first one.

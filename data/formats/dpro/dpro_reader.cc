@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "data/formats/dpro/dpro_messages.h"
 #include "data/formats/dpro/dpro_rank.h"
 #include "data/formats/dpro/dpro_servers.h"
 #include "data/formats/horovod/horovod_events.h"
@@ -105,6 +106,7 @@ struct Shared {
   std::string gml, names, ids, sizes;  ///< As read last.
   DproGraph graph;
   DproTensors tensors;
+  std::vector<DproMessage> messages;  ///< Of all workers so far.
 };
 
 class DproRankImport {
@@ -146,7 +148,7 @@ class DproRankImport {
     }
     int64_t next_id = 0;
     const std::vector<DproExchange> exchanges =
-        exchange(operations, local, world_size, next_id);
+        exchange(operations, local, world_size, next_id, shared);
     DproRank(spool, part_.report, local, world_size, shared.graph,
              shared.tensors)
         .add(operations, communication, exchanges, next_id);
@@ -203,14 +205,17 @@ class DproRankImport {
   /// Messages of the host to servers, which its first GPU sends.
   std::vector<DproExchange> exchange(const DproOperations& operations,
                                      uint32_t rank, uint32_t world_size,
-                                     int64_t& next_id) {
+                                     int64_t& next_id, Shared& shared) {
     const auto worker = number_at_end(place_.host);
     if (!place_.first_of_host || !worker || !layout_.has(kMessages)) return {};
     DproMessages messages(*part_.spool, part_.report, rank, *worker, world_size,
-                          operations, next_id);
+                          operations, shared.tensors, next_id);
     read_at(listing_.path + "/" + kMessages,
             [&](ByteSource& source) { return messages.read(source); });
-    return messages.finish();
+    std::vector<DproExchange> exchanges = messages.finish();
+    shared.messages.insert(shared.messages.end(), messages.messages().begin(),
+                           messages.messages().end());
+    return exchanges;
   }
 
   void learn(Shared& shared) {
@@ -310,7 +315,7 @@ class DproReader final : public DirectoryReader {
     }
     if (layout.has(kServers)) {
       read_servers(directory.path + "/" + kServers, spool_directory, world_size,
-                   parts);
+                   shared.messages, parts);
     }
     return {};
   }
@@ -319,14 +324,15 @@ class DproReader final : public DirectoryReader {
   static void read_servers(const std::string& path,
                            const std::string& spool_directory,
                            uint32_t first_server,
+                           const std::vector<DproMessage>& messages,
                            std::vector<DirectoryPart>& parts) {
     DirectoryPart part;
     part.spool.emplace(spool_directory);
     part.report.path = path;
     part.report.dialect = "byteps servers";
     const Status read = visit_inputs(path, [&](InputFile& input) -> Status {
-      return read_dpro_servers(*input.source, first_server, *part.spool,
-                               part.report);
+      return read_dpro_servers(*input.source, first_server, messages,
+                               *part.spool, part.report);
     });
     if (!read) {
       ++part.report.dropped["unreadable file"];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "replay/clocks/aligned_trace.h"
 #include "replay/findings/findings.h"
@@ -50,6 +51,26 @@ TEST(Pipeline, TheBubbleIsFoundAndNobodyIsLate) {
   constexpr int64_t kBubble = kForward + kBackward;
   EXPECT_NEAR(static_cast<double>(findings.list[0].gain_ns),
               static_cast<double>(kBubble), 0.05 * kBubble);
+}
+
+// BytePS's workers send to servers and wait for what these answer.
+TEST(Pipeline, WorkersAndTheirServersAreNone) {
+  InjectedStep step(2);
+  pipeline(step, 2 * kMs);
+  Trace trace = step.trace();
+  for (CollectiveInfo& one : trace.collectives) one.communicator = "byteps";
+  const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Findings findings = find_findings(recorded.by_rank(), *analysis);
+  bool bound = false;
+  for (const Finding& one : findings.list) {
+    EXPECT_NE(one.kind, "pipeline-bubble");
+    EXPECT_NE(one.kind, "unequal-stages");
+    EXPECT_EQ(one.action.find("micro-batch computes"), std::string::npos);
+    bound |= one.kind == "communication-bound";
+  }
+  EXPECT_TRUE(bound);
 }
 
 TEST(Pipeline, IdealOverlapHidesTransfersAndNotTheBubble) {

@@ -286,9 +286,9 @@ TEST(TraceReplay, APipelineDoesNotTellOfItsCopies) {
       d1 collective receive 0-45 id=1 bytes=8 peer=0)"),
                     "ranks=4"),
             "--what-if ranks=4: ranks send each other messages alone, as "
-            "stages of a pipeline do, and what copies of it would reduce was "
-            "not recorded: record two copies (data parallelism), and ask of "
-            "that trace");
+            "stages of a pipeline or servers do, and what more of them would "
+            "exchange was not recorded: record two copies of the pipeline "
+            "(data parallelism), or that many workers, and ask of that trace");
 }
 
 // Tensor parallelism of two takes 100 us, data parallelism of two 200 for four
