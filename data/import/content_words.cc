@@ -32,8 +32,15 @@ constexpr std::array kMagics = {
     Magic{"BZh", "compressed by bzip2; decompress it first"},
     Magic{"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it first"},
     Magic{"Rar!", "a RAR archive; unpack it first"},
-    Magic{"PAR1", "a Parquet file"},
-    Magic{"\x89HDF", "an HDF5 file"},
+    Magic{"PAR1",
+          "a Parquet file; what Nsight Systems recorded, export as one file: "
+          "nsys export --type sqlite REPORT"},
+    Magic{"ARROW1",
+          "an Arrow file; what Nsight Systems recorded, export as one file: "
+          "nsys export --type sqlite REPORT"},
+    Magic{"\x89HDF",
+          "an HDF5 file; what Nsight Systems recorded, export as one file: "
+          "nsys export --type sqlite REPORT"},
     Magic{"\x89PNG", "a PNG picture"},
     Magic{"\xff\xd8\xff", "a JPEG picture"},
     Magic{"%PDF", "a PDF document"},
@@ -68,6 +75,23 @@ constexpr std::array kEndings = {
     Ending{".pftrace",
            "a Perfetto trace in protobuf; convert it first: traceconv json "
            "FILE"},
+};
+
+struct Sign {
+  std::string_view word, words;
+};
+// Of text: what Nsight Systems exports as JSON lines, and what it sums up.
+constexpr std::array kSigns = {
+    Sign{"\"CudaEvent\"",
+         "JSON lines of Nsight Systems; export its report as one file: nsys "
+         "export --type sqlite REPORT"},
+    Sign{"\"NvtxEvent\"",
+         "JSON lines of Nsight Systems; export its report as one file: nsys "
+         "export --type sqlite REPORT"},
+    Sign{"Time (%),Total Time (ns)",
+         "a summary of Nsight Systems, which does not say when anything ran; "
+         "import its report: nsys export --type sqlite REPORT, or nsys stats "
+         "--report cuda_gpu_trace --format csv REPORT"},
 };
 
 constexpr std::string_view kSqliteMagic = "SQLite format 3";
@@ -133,6 +157,8 @@ std::string words_for_text(std::string_view text) {
   constexpr size_t kShown = 40;
   const std::string_view trimmed = without_blanks(text);
   if (trimmed.empty()) return "blank text";
+  for (const Sign& sign : kSigns)
+    if (has(trimmed, sign.word)) return std::string(sign.words);
   if (trimmed[0] == '{') return words_for_object(trimmed);
   if (trimmed[0] == '[') return "a JSON array without trace events";
   std::string_view line = trimmed.substr(0, trimmed.find('\n'));

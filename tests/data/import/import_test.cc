@@ -283,7 +283,7 @@ TEST_F(ImportTest, MembersOfAnArchiveAreInputs) {
 }
 
 TEST_F(ImportTest, RefusalsSayWhatWasSeen) {
-  const std::array<std::pair<std::string, std::string>, 12> cases = {{
+  const std::array<std::pair<std::string, std::string>, 16> cases = {{
       {"", "an empty file"},
       {"\x7f"
        "ELF....",
@@ -301,6 +301,14 @@ TEST_F(ImportTest, RefusalsSayWhatWasSeen) {
       {"SQLite format 3",
        "an SQLite database that is no export of Nsight Systems"},
       {"HloModule m", "HLO text: a program, not a trace (see reprise hlo)"},
+      // nsys export --type parquetdir, arrow and jsonlines; nsys stats.
+      {"PAR1\x15\x04", "a Parquet file; what Nsight Systems recorded, export"},
+      {std::string("ARROW1\0\0", 8), "an Arrow file; what Nsight Systems"},
+      {"{\"Type\":48,\"CudaEvent\":{\"startNs\":\"1\",\"endNs\":\"3\"}}\n",
+       "JSON lines of Nsight Systems; export its report as one file: nsys "
+       "export --type sqlite"},
+      {"Time (%),Total Time (ns),Instances,Avg (ns),Name\n50.0,100,1,100,k\n",
+       "a summary of Nsight Systems, which does not say when anything ran"},
   }};
   for (const auto& [bytes, words] : cases) {
     write("a", bytes);
