@@ -19,6 +19,11 @@ constexpr int64_t kTooFar = 150'000;
 // Of the calls of streams of two groups one in so many ends too far apart, and
 // so many at least.
 constexpr size_t kApartInTwo = 10, kFewestApart = 3;
+// Members of one group leave so many times as far apart as the closest two, or
+// so far beyond it: what a clock resolves.
+constexpr int64_t kAboutAsClose = 3, kClockResolution = 1'000;
+// Each stream is set beside all others of no more than so many.
+constexpr size_t kMostStreams = 256;
 
 using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
 
@@ -38,9 +43,10 @@ class StreamGroups {
     all_ = streams();
     clocks_.emplace(calls_, all_, ranks_);
     pair_message_streams(all_, *clocks_, calls_);
-    for (const CallStream& stream : all_) {
-      if (!stream.messages && !place(stream)) return;
-    }
+    if (!place_all(&StreamGroups::place) &&
+        (all_.size() > kMostStreams ||
+         !place_all(&StreamGroups::place_by_closest)))
+      return;
     const bool all_meet = std::all_of(
         groups_.begin(), groups_.end(),
         [](const StreamGroup& one) { return one.ranks.size() > 1; });
@@ -129,6 +135,57 @@ class StreamGroups {
     own->ranks.push_back(stream.rank);
     own->streams.push_back(&stream);
     return true;
+  }
+
+  /// How far apart two streams leave all their calls; nothing if not together.
+  std::optional<int64_t> together_ns(const CallStream& one,
+                                     const CallStream& other) {
+    const bool in_order = one.rank < other.rank;
+    const CallStream& a = in_order ? one : other;
+    const CallStream& b = in_order ? other : one;
+    if (a.rank == b.rank || a.messages || b.messages ||
+        relation(a, b) != Relation::kTogether)
+      return std::nullopt;
+    const auto line = clocks_->clocks_of(a.rank, b.rank);
+    return clocks_->apart_ns(a, b, line.value_or(clocks_->line_of(a, b)));
+  }
+
+  /// Where several groups leave at about one time, as those of data parallelism
+  /// beside tensor parallelism do: into the one that is about as close as the
+  /// closest of all streams.
+  bool place_by_closest(const CallStream& stream) {
+    std::optional<int64_t> closest_ns;
+    for (const CallStream& one : all_) {
+      const auto apart_ns = together_ns(one, stream);
+      if (apart_ns)
+        closest_ns = std::min(*apart_ns, closest_ns.value_or(*apart_ns));
+    }
+    if (!closest_ns) return false;
+    const int64_t more_ns =
+        kClockResolution * static_cast<int64_t>(stream.calls.size());
+    StreamGroup* own = nullptr;
+    int64_t own_ns = 0;
+    for (StreamGroup& group : groups_) {
+      if (group.ranks.back() == stream.rank) continue;
+      const auto apart_ns = together_ns(*group.streams.front(), stream);
+      if (!apart_ns || (*apart_ns - more_ns) / kAboutAsClose > *closest_ns)
+        continue;
+      if (own != nullptr && *apart_ns >= own_ns) continue;
+      own = &group;
+      own_ns = *apart_ns;
+    }
+    if (own == nullptr) own = &groups_.emplace_back();
+    own->ranks.push_back(stream.rank);
+    own->streams.push_back(&stream);
+    return true;
+  }
+
+  /// Whether each stream found its group.
+  bool place_all(bool (StreamGroups::*place_one)(const CallStream&)) {
+    groups_.clear();
+    return std::all_of(all_.begin(), all_.end(), [&](const CallStream& stream) {
+      return stream.messages || (this->*place_one)(stream);
+    });
   }
 
   /// Several streams of the same ranks count on.

@@ -109,6 +109,24 @@ TEST(StreamGroups, AreOfRanksThatLeaveAtOneTime) {
   EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "0123", "23"}));
 }
 
+// Groups of data parallelism leave 10 or 90 us after each other: half of the
+// time further apart than the ranks of one do, and never far.
+TEST(StreamGroups, AreOfTheClosestWhereAnotherIsNear) {
+  StreamJob job;
+  for (int step = 0; step < 6; ++step) {
+    job.work(3, 3000 * kUs);
+    for (int layer = 0; layer < 4; ++layer) {
+      job.call({0, 1}, "d7");
+      job.call({2, 3}, "d7");
+      if (layer % 2 == 0) continue;
+      job.work(3, (layer == 1 ? 10 : 90) * kUs);
+      job.call({0, 2}, "d9");
+      job.call({1, 3}, "d9");
+    }
+  }
+  EXPECT_EQ(job.matched(), (std::vector<std::string>{"01", "02", "13", "23"}));
+}
+
 TEST(StreamGroups, AreToldByClocksThatAreApartAndDrift) {
   StreamJob job;
   job.clock_ns = 7'000 * kUs;
