@@ -24,10 +24,15 @@ std::string_view tensors_of(std::string_view part) {
   return part.substr(0, part.find(kPart));
 }
 
-/// Tensors of "BytePSPushPull.1+2~PART0".
-std::vector<uint32_t> ids_of(std::string_view part) {
-  const std::string_view tensors = tensors_of(part);
-  return dpro_tensor_ids(tensors.substr(tensors.rfind('.') + 1));
+/// Tensors of "BytePSPushPull.1+2~PART0" (TensorFlow),
+/// "embedding0_weight~PART0" (MXNet). Source: dPRO,
+/// dpro/bps_helper/preprocess.py.
+std::vector<uint32_t> ids_of(std::string_view part,
+                             const DproTensors& tensors) {
+  const std::string_view whole = tensors_of(part);
+  const int64_t named = tensors.id_of(whole);
+  if (named >= 0) return {static_cast<uint32_t>(named)};
+  return dpro_tensor_ids(whole.substr(whole.rfind('.') + 1));
 }
 
 std::optional<int64_t> number_of(std::string_view node, std::string_view role) {
@@ -47,7 +52,7 @@ class Partitions {
     int64_t most = std::numeric_limits<int64_t>::max();
     for (const auto& [name, of_name] : parts) {
       Whole whole{.parts = static_cast<int64_t>(of_name.size())};
-      for (const uint32_t id : ids_of(name)) {
+      for (const uint32_t id : ids_of(name, tensors)) {
         const DproTensor* const tensor = tensors.find(id);
         const int64_t bytes = tensor == nullptr ? 0 : tensor->bytes();
         if (bytes == 0 ||
@@ -225,7 +230,8 @@ std::vector<DproExchange> DproMessages::exchanges() const {
   for (size_t i = 0; i < messages_.size(); ++i) {
     const DproMessage& push = messages_[i];
     if (push.pulls) continue;
-    DproExchange exchange{push.step, ids_of(push.part), push.id, push.id};
+    DproExchange exchange{push.step, ids_of(push.part, tensors_), push.id,
+                          push.id};
     if (i + 1 < messages_.size() && messages_[i + 1].pulls &&
         messages_[i + 1].part == push.part) {
       exchange.last = messages_[i + 1].id;

@@ -317,6 +317,7 @@ TEST_F(DproTest, LeavesOtherDirectoriesAlone) {
 // them.
 struct ServedJob {
   int per_byte = 10;
+  bool by_name = false;  ///< As of MXNet: "w1.PUSH".
   std::array<std::string, 2> operators = {};
   std::string messages = {}, served = {};
 
@@ -329,12 +330,13 @@ struct ServedJob {
         R"("args":{{"long_name":"{}:Op","group_id":"{}"}}}})",
         start, us, name, step + 3);
   }
-  static void span(std::string& file, int tensor, const char* what, int row,
-                   int start, int end) {
+  void span(std::string& file, int tensor, const char* what, int row, int start,
+            int end) const {
     for (const bool begins : {true, false}) {
       file += fmt::format(
-          R"(,{{"name":"BytePSPushPull.{}.{}","ph":"{}","ts":{},"pid":{},"tid":1}})",
-          tensor, what, begins ? "B" : "E", begins ? start : end, row);
+          R"(,{{"name":"{}{}.{}","ph":"{}","ts":{},"pid":{},"tid":1}})",
+          by_name ? "w" : "BytePSPushPull.", tensor, what, begins ? "B" : "E",
+          begins ? start : end, row);
     }
   }
   /// When the answers to both workers are there.
@@ -410,8 +412,9 @@ Result<TraceReplay> replayed(const std::string& trial,
 // What a server takes, and waits for, is in the graph: before, every step but
 // compute was a gap, which no bandwidth shrank.
 TEST_F(DproTest, PredictsWorkersAndTheirServer) {
-  const auto recorded = [&](const std::string& place, int per_byte) {
-    ServedJob job{.per_byte = per_byte};
+  const auto recorded = [&](const std::string& place, int per_byte,
+                            bool by_name = false) {
+    ServedJob job{.per_byte = per_byte, .by_name = by_name};
     job.run();
     for (const int worker : {0, 1}) {
       const std::string folder = fmt::format("{}/worker_{}/0", place, worker);
@@ -455,6 +458,10 @@ TEST_F(DproTest, PredictsWorkersAndTheirServer) {
   EXPECT_LT(truth->measured_ns * 5, as_it_was->measured_ns * 4);
   // Latency comes from a line through two sizes, rounded to ns.
   EXPECT_LE(std::abs(what_if->predicted_ns - truth->measured_ns), 1'000);
+  const std::string named = recorded("named", 10, true);
+  const auto by_name = replayed(named, {parse_what_if("bandwidth=2x").value()});
+  ASSERT_TRUE(by_name) << by_name.error().message;
+  EXPECT_EQ(by_name->predicted_ns, what_if->predicted_ns);
 }
 
 TEST_F(DproTest, ReplaysGeneratedCasesAndTheirWhatIfs) {
