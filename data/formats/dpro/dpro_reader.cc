@@ -269,6 +269,11 @@ class DproRankImport {
           "There is no dag.gml: what depends on what is only known by the "
           "order of streams.");
     }
+    if (over_servers && !layout_.has(kServers)) {
+      report.missing.push_back(
+          "There is no server_timeline.json: what servers wait for and do is "
+          "not known, and bandwidth shrinks only workers' own messages.");
+    }
     if (all.empty()) {
       report.missing.push_back("The framework's timeline has no operator.");
     }

@@ -462,6 +462,12 @@ TEST_F(DproTest, PredictsWorkersAndTheirServer) {
   const auto by_name = replayed(named, {parse_what_if("bandwidth=2x").value()});
   ASSERT_TRUE(by_name) << by_name.error().message;
   EXPECT_EQ(by_name->predicted_ns, what_if->predicted_ns);
+  std::filesystem::remove(named + "/server_timeline.json");
+  const auto unserved = import("/named");
+  ASSERT_TRUE(unserved) << unserved.error().message;
+  ASSERT_FALSE(unserved->files[0].missing.empty());
+  EXPECT_NE(unserved->files[0].missing[0].find("no server_timeline.json"),
+            std::string::npos);
 }
 
 TEST_F(DproTest, ReplaysGeneratedCasesAndTheirWhatIfs) {
