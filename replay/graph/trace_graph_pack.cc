@@ -147,6 +147,7 @@ class Packer {
         std::fill(flat.begin() + row.first, flat.begin() + row.last, true);
       }
     }
+    if (flat.empty()) return;
     for (const std::vector<uint32_t>& members : meetings_.members) {
       const int64_t start_ns = loose_.start_ns[members.front()];
       int64_t least_ns = kLongest;
