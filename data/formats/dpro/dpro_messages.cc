@@ -77,7 +77,8 @@ class Partitions {
     const auto number = number_at_end(part);
     const bool cut = part.find(kPart) != part.npos && number && *number < parts;
     if (!cut) return bytes / parts;
-    const int64_t before = *number * partition_;
+    int64_t before = 0;
+    if (__builtin_mul_overflow(*number, partition_, &before)) return 1;
     return std::clamp<int64_t>(bytes - before, 1, partition_);
   }
 
