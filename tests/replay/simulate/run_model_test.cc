@@ -41,8 +41,8 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
   EXPECT_LT(replay.sources.unexplained, 0.01);
 }
 
-/// Adds up 256 KiB over two ranks and halves them, eight times over; 4 KiB once,
-/// which tells the link's latency.
+/// Adds up 256 KiB over two ranks and halves them, eight times over; 4 KiB
+/// once, which tells the link's latency.
 constexpr const char* kLoop = R"(HloModule loop
 add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
 body {
@@ -106,9 +106,8 @@ TEST(ModelRun, SeesTheCollectivesOfALoop) {
   const auto what_ifs =
       parse_what_ifs(std::vector<std::string>{"bandwidth=0.5x"});
   ASSERT_TRUE(what_ifs);
-  const auto replay =
-      replay_step(price_schedule(timed.schedule(), model->costs),
-                  &*module, *what_ifs);
+  const auto replay = replay_step(
+      price_schedule(timed.schedule(), model->costs), &*module, *what_ifs);
   ASSERT_TRUE(replay) << replay.error().message;
   EXPECT_LT(std::abs(error(replay->step_time_ns, slower_ns)), 0.02);
 }
@@ -270,6 +269,25 @@ TEST(RecordedSteps, SplitsGroupsOfRanksApart) {
   EXPECT_EQ(transfers[1].members, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(transfers[1].start_ns, 30);
   EXPECT_EQ(transfers[1].end_ns, 41);
+}
+
+// As an older version may have run them.
+TEST(RecordedSteps, RefusesUnitsInAnotherOrder) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  Trace trace = run_trace(schedule, true_costs(schedule, 0), {.steps = 4});
+  for (const std::string& name : {schedule.units[1].name, std::string("x")})
+    trace.strings.push_back(name);
+  const auto event = std::ranges::find_if(trace.events, [](const Event& each) {
+    return each.step == 2 && each.unit == 1;
+  });
+  event->name = StringId{1};
+  EXPECT_TRUE(recorded_steps(trace, schedule));
+  event->name = StringId{2};
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_FALSE(steps);
+  EXPECT_EQ(steps.error().message,
+            "trace: step 2 ran 'x' where this version of Reprise has '" +
+                schedule.units[1].name + "'; record it again");
 }
 
 TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
