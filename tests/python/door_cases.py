@@ -288,6 +288,20 @@ class Export(Folder):
         self.export(partial, jnp.ones(2), jnp.ones(2))
         self.assertEqual(parameters(self.json("step.json"), "state"), ["w"])
 
+    def test_a_step_may_be_an_object_whose_call_is_jitted(self):
+        class Trainer:
+            rate = 0.5
+
+            @functools.partial(jax.jit, static_argnums=0)
+            def __call__(self, w, x):
+                return w - self.rate * x, x.sum()
+
+        self.export(Trainer(), jnp.ones(2), jnp.ones(2), data=lambda t: jnp.full(2, float(t)), steps=3)
+        again, _ = verifying.run_jax(self.out, 3)
+        np.testing.assert_array_equal(again["w"], np.float32([-0.5, -0.5]))
+        with self.assertRaisesRegex(rj.RepriseError, "is not jitted"):
+            self.export(lambda w, x: (w - x, x.sum()), jnp.ones(2), jnp.ones(2))
+
     def test_a_step_may_hold_its_model_as_nnx_cached_partial_does(self):
         try:
             from flax import nnx
@@ -325,6 +339,17 @@ class Export(Folder):
                 return equinox.tree_at(lambda net: net.w, self, self.w - x), x.sum()
 
         self.export(Net(jnp.ones(2)).step, jnp.ones(2), data=lambda t: jnp.full(2, float(t)), steps=3)
+        again, _ = verifying.run_jax(self.out, 3)
+        np.testing.assert_array_equal(next(iter(again.values())), np.float32([-2, -2]))
+
+        class Called(equinox.Module):
+            w: jax.Array
+
+            @equinox.filter_jit
+            def __call__(self, x):
+                return equinox.tree_at(lambda net: net.w, self, self.w - x), x.sum()
+
+        self.export(Called(jnp.ones(2)), jnp.ones(2), data=lambda t: jnp.full(2, float(t)), steps=3)
         again, _ = verifying.run_jax(self.out, 3)
         np.testing.assert_array_equal(next(iter(again.values())), np.float32([-2, -2]))
 

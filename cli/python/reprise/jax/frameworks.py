@@ -32,6 +32,8 @@ def plain_step(jitted, args, kwargs):
         raise RepriseError("the step is lowered or compiled already: give what jax.jit returned")
     if inspect.isfunction(jitted) and hasattr(getattr(jitted, "__wrapped__", None), "lower"):
         raise RepriseError("the step is a function around a jitted one: give that one, or jax.jit(step)")
+    if _call_is_jitted(jitted):
+        return plain_step(jitted.__call__, args, kwargs)
     if not hasattr(jitted, "lower"):
         raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
     if not is_plain(jitted):
@@ -42,6 +44,12 @@ def plain_step(jitted, args, kwargs):
 def is_plain(jitted):
     """Whether a step is one of jax.jit itself."""
     return hasattr(jitted, "trace") and not pmap.is_mapped(jitted) and not _is_nnx(jitted)
+
+
+def _call_is_jitted(step):
+    """Whether a step is an object whose class jits its `__call__`."""
+    method = None if hasattr(step, "lower") or inspect.isroutine(step) else getattr(step, "__call__", None)
+    return any(hasattr(one, "lower") for one in (method, getattr(method, "func", None)))
 
 
 def _is_nnx(jitted):
