@@ -21,16 +21,23 @@ bool is_within(const WindowDimension& one, int64_t operand, int64_t result,
   return one.padding_low <= 0 && most - one.padding_low < operand;
 }
 
-/// The dimension whose last element needs a test as the only one.
+/// How many elements of a window the dimensions behind the one that is split
+/// may have (XLA's PeelLoopsPass looks at no dimension further out).
+constexpr int64_t kMostInner = 63;
+
+/// The dimension of which all but the last element need no test, or are one.
 std::optional<size_t> late_dimension(const std::vector<WindowDimension>& window,
                                      const std::vector<int64_t>& operand,
                                      const std::vector<int64_t>& result) {
-  for (size_t d = window.size(); d-- > 0;) {
+  int64_t inner = 1;
+  for (size_t d = window.size(); d-- > 0 && inner <= kMostInner;) {
     const WindowDimension& one = window[d];
-    if (one.size > 1 && one.base_dilation == 1 &&
-        !is_within(one, operand[d], result[d], one.size - 1) &&
-        is_within(one, operand[d], result[d], one.size - 2))
+    const bool is_tested = one.size > 1 && one.base_dilation == 1 &&
+                           !is_within(one, operand[d], result[d], one.size - 1);
+    if (is_tested &&
+        (one.size == 2 || is_within(one, operand[d], result[d], one.size - 2)))
       return d;
+    inner *= one.size;
   }
   return std::nullopt;
 }

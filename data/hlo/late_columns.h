@@ -18,7 +18,9 @@ namespace reprise {
 /// of which some reach beyond the end by that element alone, and none before
 /// the beginning, so that what is left needs no test: of a window of 3 x 3
 /// under SAME and a stride of 2 it takes two columns row by row, then the
-/// third. The last such dimension is split, no other. Cost: linear.
+/// third. Of two columns one is left, which counts as no loop: those it splits
+/// wherever one reaches out. The last such dimension is split, no other, and
+/// none behind which windows have 64 elements or more. Cost: linear.
 void note_late_columns(const Module& module, Computation* computation);
 
 /// The numbers of a window's elements, which count row by row, in the order in

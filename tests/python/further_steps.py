@@ -363,7 +363,8 @@ def mapped_step(ranks, width=12):
     return Step(jax.pmap(step, "devices", donate_argnums=0), state, batch)
 
 
-# A bfloat16 network that pools to the next smaller size, as `SAME` pads it: in images and in time.
+# A bfloat16 network that pools to the next smaller size, as `SAME` pads it: in images and in time; one pool is padded
+# before the beginning.
 def same_pools(ranks, side=8):
     params = {"first": normal(6, w=(3, 3, 3, 8))["w"], "second": normal(7, w=(8, 5))["w"]}
 
@@ -371,6 +372,7 @@ def same_pools(ranks, side=8):
         p, x = jax.tree.map(lambda a: a.astype(jnp.bfloat16), (p, x))
         h = jax.lax.conv_general_dilated(x, p["first"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         h = nn.avg_pool(nn.avg_pool(jax.nn.gelu(h), (3, 3), (2, 2), "SAME"), (3, 2), (2, 1), "SAME")
+        h = nn.avg_pool(h, (2, 2), (1, 1), ((1, 0), (1, 0)))
         h = nn.avg_pool(h.reshape(h.shape[0], -1, 8), (4,), (3,), "SAME").mean(1)
         return cross_entropy((h @ p["second"]).astype(jnp.float32), y), extra
 

@@ -52,6 +52,29 @@ TEST(LateColumns, OneDimensionOfThreeIsSplit) {
             (std::vector<int64_t>{0, 1, 2, 3, 6, 7, 8, 9, 4, 5, 10, 11}));
 }
 
+// JAX 0.10.2 and 0.12: pools of 2 x 2 with padding before the beginning, and
+// gradients of sums over windows with base dilation.
+TEST(LateColumns, OfTwoColumnsOneComesLastWhereverOneReachesOut) {
+  const std::vector<int64_t> by_columns = {0, 2, 1, 3};
+  EXPECT_EQ(order_of(kNoted, "bf16", {9, 6}, {9, 6}, "size=2x2 pad=1_0x1_0"),
+            by_columns);
+  EXPECT_EQ(order_of(kNoted, "bf16", {9, 6}, {5, 4},
+                     "size=2x2 stride=2x2 pad=1_1x1_1"),
+            by_columns);
+  EXPECT_EQ(order_of(kNoted, "bf16", {9, 5}, {5, 5},
+                     "size=3x2 stride=2x1 pad=1_1x1_0"),
+            (std::vector<int64_t>{0, 2, 4, 1, 3, 5}));
+}
+
+TEST(LateColumns, NoDimensionIsSplitBeforeSixtyFourElements) {
+  const auto order_before = [](int64_t inner) {
+    return order_of(kNoted, "bf16", {4, 6, inner}, {3, 6, 1},
+                    fmt::format("size=2x2x{} pad=0_0x1_0x0_0", inner));
+  };
+  EXPECT_EQ(order_before(63)[63], 2 * 63);
+  EXPECT_EQ(order_before(64)[64], 64);
+}
+
 // Each stays row by row in JAX 0.10.2.
 TEST(LateColumns, OtherWindowsGoRowByRow) {
   EXPECT_EQ(order_of(kNoted, "bf16", {8, 8}, {8, 8}, "size=3x3 pad=1_1x1_1"),
