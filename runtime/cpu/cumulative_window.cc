@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <deque>
+#include <optional>
 #include <utility>
 
 #include "data/element.h"
 #include "data/hlo/combiner.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/lane_function.h"
+#include "runtime/cpu/array_view.h"
 #include "runtime/cpu/scalar_function.h"
 #include "runtime/kernels/element_ops.h"
 
@@ -68,6 +71,119 @@ class CumulativeReduction final : public Routine {
   RoutineCall call_;
   Recurrence along_;
   ReducerCall reducer_;
+};
+
+/// By a function of several ops, in XLA's order: in blocks, to whose elements
+/// comes what the blocks before make (those after, from the last on), which is
+/// made in the same way.
+class BlockwiseReduction final : public Routine {
+ public:
+  static Result<std::unique_ptr<Routine>> bind(const RoutineCall& call,
+                                               Recurrence along) {
+    auto made = std::make_unique<BlockwiseReduction>(call, along);
+    if (Status status = made->bind_levels(); !status)
+      return pass(status.error());
+    return made;
+  }
+
+  BlockwiseReduction(const RoutineCall& call, Recurrence along)
+
+      : bytes_(element_bytes(call.result_shape(0))) {
+    levels_.push_back({.along = along, .call = call});
+  }
+
+  bool run() override {
+    run_level(0);
+    return true;
+  }
+
+ private:
+  struct Level {
+    Recurrence along;
+    RoutineCall call;
+    /// [line, block] Of the level above.
+    std::vector<std::byte> totals = {}, sums = {};
+    std::optional<ReducerCall> within = {};   ///< Of a block's elements.
+    std::optional<ReducerCall> carried = {};  ///< Of what comes before blocks.
+
+    int64_t blocks() const {
+      return (along.extent + kCumulativeBlock - 1) / kCumulativeBlock;
+    }
+  };
+
+  Status bind_levels() {
+    while (true) {
+      Level& level = levels_.back();
+      Result<ReducerCall> within = ReducerCall::bind(level.call, 0, 1, 0);
+      if (!within) return pass(within.error());
+      level.within = std::move(*within);
+      if (level.blocks() == 1) return {};
+      const Recurrence above = {.outer = level.along.lines(),
+                                .extent = level.blocks(),
+                                .from_last = level.along.from_last};
+      const auto size = static_cast<size_t>(above.outer * above.extent);
+      level.totals.resize(size * bytes_);
+      level.sums.resize(size * bytes_);
+      RoutineCall carry = level.call;
+      carry.operands[0] = level.sums;
+      Result<ReducerCall> carried = ReducerCall::bind(carry, 0, 1, 0);
+      if (!carried) return pass(carried.error());
+      level.carried = std::move(*carried);
+      carry.operands[0] = level.totals;
+      carry.results[0] = level.sums;
+      levels_.push_back({.along = above, .call = carry});
+    }
+  }
+
+  void run_level(size_t at) {
+    Level& level = levels_[at];
+    level.within->fill(level.call, 1);
+    for (int64_t block = 0; block < level.blocks(); ++block)
+      run_block(level, block);
+    if (level.blocks() == 1) return;
+    run_level(at + 1);
+    std::vector<int64_t> to, from;
+    for (int64_t j = 0; j < level.along.extent; ++j) {
+      const int64_t block = j / kCumulativeBlock;
+      const int64_t before = block + (level.along.from_last ? 1 : -1);
+      if (before < 0 || before >= level.blocks()) continue;
+      for (int64_t line = 0; line < level.along.lines(); ++line) {
+        to.push_back(level.along.first(line) + j * level.along.inner);
+        from.push_back(line * level.blocks() + before);
+      }
+    }
+    level.carried->combine(to, from);
+  }
+
+  void run_block(Level& level, int64_t block) const {
+    const Recurrence& along = level.along;
+    const int64_t begin = block * kCumulativeBlock;
+    const int64_t count = std::min(kCumulativeBlock, along.extent - begin);
+    std::vector<int64_t> offsets, first;
+    for (int64_t j = 0; j < count; ++j) offsets.push_back(j * along.inner);
+    for (int64_t line = 0; line < along.lines(); ++line)
+      first.push_back(along.first(line) + begin * along.inner);
+    std::vector<int64_t> whole = first;  // Where a block's total is.
+    if (!along.from_last) {
+      level.within->fold(first, first, offsets, true);
+      for (int64_t& at : whole) at += offsets.back();
+    } else {
+      for (; !offsets.empty(); offsets.pop_back()) {
+        level.within->fold(first, first, offsets);
+        for (int64_t& at : first) at += along.inner;
+      }
+    }
+    if (level.blocks() == 1) return;
+    for (int64_t line = 0; line < along.lines(); ++line) {
+      const auto from = static_cast<size_t>(whole[static_cast<size_t>(line)]);
+      const auto to = static_cast<size_t>(line * level.blocks() + block);
+      std::copy_n(level.call.results[0].data() + from * bytes_, bytes_,
+                  level.totals.data() + to * bytes_);
+    }
+  }
+
+  size_t bytes_;
+  std::deque<Level> levels_;  ///< The array, the totals of its blocks, …
 };
 
 /// Of f32, without a call for each element.
@@ -236,6 +352,11 @@ std::unique_ptr<Routine> make_cumulative_window(
                             : along.extent) *= operand.dimensions[d];
   }
   const Instruction* op = only_op(call.spec.callees[0]);
+  if (op == nullptr && (along.from_last || is_half(result.type)) &&
+      call.results.size() == 1 && along.extent > kCumulativeBlock) {
+    if (auto blockwise = BlockwiseReduction::bind(call, along))
+      return std::move(*blockwise);
+  }
   if (along.from_last && !is_commutative(op)) return nullptr;
   if (op != nullptr && op->opcode == Opcode::kAdd &&
       result.type == PrimitiveType::kF32 && operand.type == result.type)

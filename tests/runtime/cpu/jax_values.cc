@@ -80,7 +80,9 @@ const std::vector<JaxCase>& jax_cases() {
 }
 
 bool goes_by_blocks(const JaxCase& one) {
-  return one.name.starts_with("cumprod.long");
+  return one.name.starts_with("cumprod.long") ||
+         one.name.starts_with("cumlogsumexp.long.bfloat16") ||
+         one.name.starts_with("cumlogsumexp.long.float16");
 }
 
 double rounding_of(const JaxCase& one) {

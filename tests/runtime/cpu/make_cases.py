@@ -361,6 +361,7 @@ def main():
     linear_cases.add(case, values, indices)
     more_cases.parts_of_words(case, values, indices)
     more_cases.long_products(case, values, indices)
+    more_cases.long_functions(case, values, indices)
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)

@@ -301,6 +301,14 @@ def long_products(case, values, indices):
             lax.cumprod(x, 1), lax.cumprod(x, 1, reverse=True), lax.cumprod(x[0, :24, 0], 0)), x)
 
 
+def long_functions(case, values, indices):
+    """Cumulative windows whose function is of several ops: by blocks, and by blocks of those."""
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.float32):
+        case(f"cumlogsumexp.long.{name_of(dtype)}", lambda x: (
+            lax.cumlogsumexp(x, 1), lax.cumlogsumexp(x, 1, reverse=True), lax.cumlogsumexp(x[0, :40, 0], 0)),
+             values(dtype, 2, 300, 3))
+
+
 def tridiagonal(case, values, indices):
     for dtype in (jnp.float32, jnp.float64):
         low, high = values(dtype, 2, 6).at[:, 0].set(0), values(dtype, 2, 6, seed=1).at[:, -1].set(0)
