@@ -87,7 +87,6 @@ class BlockwiseReduction final : public Routine {
   }
 
   BlockwiseReduction(const RoutineCall& call, Recurrence along)
-
       : bytes_(element_bytes(call.result_shape(0))) {
     levels_.push_back({.along = along, .call = call});
   }
