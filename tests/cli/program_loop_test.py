@@ -180,20 +180,20 @@ class ProgramLoop(CommandCase):
         self.assertFalse(self.plan.exists())
 
     def test_a_plan_that_takes_more_memory_says_so(self):
-        """Four arrays are gathered, each when it is needed; together they are all there at once."""
+        """Small arrays are gathered two ahead of their readers; in one message they are all there at once."""
         each = "".join(f"""
-  p{i} = f32[8192] parameter({i})
-  w{i} = f32[16384] all-gather(p{i}), replica_groups={{{{0,1}}}}, dimensions={{0}}
-  m{i} = f32[16384] multiply({f"s{i - 1}" if i else "w0"}, w{i})
-  s{i} = f32[16384] sine(m{i})""" for i in range(4))
+  p{i} = f32[256] parameter({i})
+  w{i} = f32[512] all-gather(p{i}), replica_groups={{{{0,1}}}}, dimensions={{0}}
+  m{i} = f32[512] multiply({f"s{i - 1}" if i else "w0"}, w{i})
+  s{i} = f32[512] sine(m{i})""" for i in range(16))
         program = self.write("gathers.hlo", f"""HloModule gathers
 ENTRY step {{{each}
-  mine = f32[8192] slice(s3), slice={{[0:8192]}}
-  ROOT out = (f32[8192]) tuple(mine)
+  mine = f32[256] slice(s15), slice={{[0:256]}}
+  ROOT out = (f32[256]) tuple(mine)
 }}
 """)
         state = [{"index": i, "name": f"p{i}", "role": "state", "init": {"kind": "uniform", "seed": i, "scale": 1}}
-                 for i in range(4)]
+                 for i in range(16)]
         self.write("gathers.json", json.dumps({
             "schema": "reprise.manifest/1", "name": "gathers", "program": "gathers.hlo", "ranks": 2,
             "parameters": state, "outputs": [{"index": 0, "role": "state", "parameter": 0}]}))
