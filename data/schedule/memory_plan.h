@@ -18,8 +18,8 @@ struct LiveInterval {
 };
 
 /// Live intervals by buffer; those of parameters and constants are empty (end <
-/// begin). Requires: dependencies are complete, and a computing unit is first
-/// to write any temporary.
+/// begin). What a collective alone writes lives since the computing unit that
+/// it waits for last. Requires: dependencies are complete.
 std::vector<LiveInterval> live_intervals(const Schedule& schedule);
 
 /// Arena bytes that nobody needs while a computing unit runs.

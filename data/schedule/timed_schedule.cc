@@ -27,9 +27,11 @@ class MeetingList {
     if (std::any_of(condition.units.begin(), condition.units.end(), meets))
       return false;
     for (int64_t trip = 0; trip < *routine.trips; ++trip) {
+      const size_t before = collectives_.size();
       if (!add_all(routine.callees[1].program->schedule)) return false;
+      if (collectives_.size() == before) break;  // Nor does any later pass.
     }
-    return !collectives_.empty();
+    return true;
   }
   const std::vector<const Unit*>& collectives() const { return collectives_; }
 
@@ -54,7 +56,9 @@ class MeetingList {
 /// Nothing where the unit stays whole.
 std::vector<Unit> parts_of(const Unit& unit) {
   MeetingList meetings;
-  if (!unit.routine.communicates || !meetings.add(unit)) return {};
+  if (!unit.routine.communicates || !meetings.add(unit) ||
+      meetings.collectives().empty())
+    return {};
   std::map<const Unit*, size_t> number;  // Of a collective of the text, from 1.
   for (const Unit* const collective : meetings.collectives())
     number.emplace(collective, number.size() + 1);
@@ -99,7 +103,6 @@ TimedSchedule::TimedSchedule(const Schedule& whole, bool in_parts)
     : whole_(whole) {
   std::map<size_t, std::vector<Unit>> parts;
   for (size_t u = 0; in_parts && u < whole.units.size(); ++u) {
-    if (!whole.units[u].routine.communicates) continue;
     std::vector<Unit> found = parts_of(whole.units[u]);
     if (!found.empty()) parts.emplace(u, std::move(found));
   }

@@ -166,6 +166,44 @@ TEST(TimedSchedule, StaysWholeWherePassesAreUnknownOrTooMany) {
   }
 }
 
+// Two thousand million times nothing: the walk ends all the same.
+TEST(TimedSchedule, PassesInWhichNobodyMeetsAreNotWalked) {
+  std::string text = nested(1);
+  const auto set = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  set("two = s32[] constant(2)", "two = s32[] constant(0)");
+  set("begin = (s32[], f32[4]) tuple(zero, x)",
+      "first = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add\n"
+      "  begin = (s32[], f32[4]) tuple(zero, first)");
+  set("while(begin), condition=inner_condition, body=inner_body",
+      "while(begin), condition=idle_condition, body=idle_body");
+  set("outer_body {", R"(idle_body {
+  state = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  zero = s32[] constant(0)
+  x = f32[4] get-tuple-element(state), index=1
+  begin = (s32[], f32[4]) tuple(zero, x)
+  inner = (s32[], f32[4]) while(begin), condition=inner_condition, body=inner_body
+  same = f32[4] get-tuple-element(inner), index=1
+  ROOT out = (s32[], f32[4]) tuple(next, same)
+}
+idle_condition {
+  state = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  many = s32[] constant(2000000000)
+  ROOT less = pred[] compare(i, many), direction=LT
+}
+outer_body {)");
+  const Schedule whole = lowered(text);
+  const TimedSchedule timed(whole, true);
+  EXPECT_EQ(timed.part_count(unit_named(whole, "loop")), 2U * 2 + 1);
+}
+
 TEST(TimedSchedule, IsOfPartsWhereTheRunSaysSo) {
   const Schedule whole = lowered(nested(2));
   EXPECT_FALSE(TimedSchedule(whole, false).has_parts());
