@@ -2,10 +2,11 @@
 // follows by a dispatch; one that had to wait for the other stream follows by a
 // wake-up. What dispatches exceed their median by is unexplained. Ranks that
 // compute apart drift like a random walk, so the wait at their next meeting
-// grows with the root of the time apart: jitter is that factor. Where many
-// meetings show that ranks wait however short they were apart, their wake-ups
-// vary, and what the last of them wakes later than their mean belongs to the
-// wake-up. Cost: O(units + dependencies) a rank and step.
+// grows with the root of the time apart: jitter is that factor. What a rank
+// waits because it kept a lead through their last meeting is the link's time,
+// no jitter. Where many meetings show that ranks wait however short they were
+// apart, their wake-ups vary, and what the last of them wakes later than their
+// mean belongs to the wake-up. Cost: O(units + dependencies) a rank and step.
 #include "costmodel/fit_gaps.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ struct Waits {
       sum_x += often * x;
       sum_y += often * y;
     }
-    const Waits simple{.sqrt_ns = sum_x > 0 ? sum_y / sum_x : 0};
+    const Waits simple{.sqrt_ns = sum_x > 0 ? std::max(0.0, sum_y / sum_x) : 0};
     if (points.size() < kLeastPoints) return simple;
     const double mean_x = sum_x / count, mean_y = sum_y / count;
     double square = 0, product = 0;
@@ -156,11 +157,19 @@ class GapReader {
     costs.meeting_is_measured = true;
   }
 
+  /// When a rank is free to go on, and the lead that it kept through the
+  /// meeting that let it go.
+  struct Free {
+    int64_t ns = kNone;
+    int64_t lead_ns = 0;
+  };
+
   // The latest end, on this rank, of what `unit` needs from the other stream.
-  int64_t needed_end_ns(uint32_t unit) const {
-    int64_t latest = kNone;
+  Free needed(uint32_t unit) const {
+    Free latest;
     for (const uint32_t before : other_stream_[unit]) {
-      latest = std::max(latest, end_ns_[before]);
+      if (end_ns_[before] > latest.ns)
+        latest = {end_ns_[before], lead_ns_[before]};
     }
     return latest;
   }
@@ -169,6 +178,7 @@ class GapReader {
     const RecordedRank& rank = step.ranks[number];
     end_ns_.assign(recorded_.units.size(), kNone);
     apart_ns_.assign(recorded_.units.size(), 0);
+    lead_ns_.assign(recorded_.units.size(), 0);
     int64_t last_ns = rank.feed_end_ns;
     for (const RecordedUnit& run : rank.compute) {
       end_ns_[run.unit] = run.end_ns;
@@ -178,6 +188,7 @@ class GapReader {
       const auto own = transfer.place_of(number);
       if (!own) continue;
       end_ns_[transfer.unit] = transfer.left_ns[*own];
+      lead_ns_[transfer.unit] = transfer.kept_lead_ns[*own];
       last_ns = std::max(last_ns, transfer.left_ns[*own]);
     }
     read_compute(rank);
@@ -189,41 +200,45 @@ class GapReader {
   }
 
   void read_compute(const RecordedRank& rank) {
-    int64_t free_ns = rank.feed_end_ns;
+    Free free{.ns = rank.feed_end_ns};
     int64_t apart_ns = 0;  // Computed since it last waited for others.
     for (const RecordedUnit& run : rank.compute) {
-      const int64_t needed_ns = needed_end_ns(run.unit);
-      const bool waited = needed_ns > free_ns;
-      const int64_t from_ns = waited ? needed_ns : free_ns;
+      const Free needs = needed(run.unit);
+      const bool waited = needs.ns > free.ns;
+      if (waited) free = needs;
       const double gap =
-          static_cast<double>(std::max<int64_t>(0, run.start_ns - from_ns));
+          static_cast<double>(std::max<int64_t>(0, run.start_ns - free.ns));
       (waited ? compute_wakes_ : dispatches_).push_back(gap);
-      free_ns = std::max(free_ns, run.end_ns);
+      free.ns = std::max(free.ns, run.end_ns);
       apart_ns = (waited ? 0 : apart_ns) + run.end_ns - run.start_ns;
       apart_ns_[run.unit] = apart_ns;
+      lead_ns_[run.unit] = free.lead_ns;
     }
   }
 
   void read_communication(const RecordedStep& step, size_t number) {
-    int64_t free_ns = step.ranks[number].start_ns;
+    Free free{.ns = step.ranks[number].start_ns};
     for (size_t place = 0; place < step.transfers.size(); ++place) {
       const RecordedTransfer& transfer = step.transfers[place];
       const auto own = transfer.place_of(number);
       if (!own) continue;
-      int64_t needed_ns = needed_end_ns(transfer.unit);
+      Free needs = needed(transfer.unit);
       // Alone, a rank has no thread for collectives: each comes in its turn.
       if (step.ranks.size() == 1) {
-        needed_ns = std::max(
-            needed_ns,
+        needs.ns = std::max(
+            needs.ns,
             computed_until(step.ranks[number], transfer.arrival_ns[*own]));
       }
-      if (needed_ns > free_ns) {
+      if (needs.ns > free.ns) {
         communication_wakes_.push_back(static_cast<double>(
-            std::max<int64_t>(0, transfer.arrival_ns[*own] - needed_ns)));
+            std::max<int64_t>(0, transfer.arrival_ns[*own] - needs.ns)));
         from_compute_[place].ranks += 1;
         from_compute_[place].apart_ns += needed_apart_ns(transfer.unit);
+        free = needs;
       }
-      free_ns = std::max(free_ns, transfer.left_ns[*own]);
+      from_compute_[place].lead_ns += static_cast<double>(free.lead_ns);
+      free = {std::max(free.ns, transfer.left_ns[*own]),
+              transfer.kept_lead_ns[*own]};
     }
   }
 
@@ -268,6 +283,7 @@ class GapReader {
       const auto came = static_cast<double>(from_compute_[place].ranks);
       if (came == 0) continue;
       Apart& apart = apart_[{transfer.unit, transfer.members.front()}];
+      apart.waits_ns -= from_compute_[place].lead_ns / ranks;
       for (const int64_t arrival_ns : transfer.arrival_ns) {
         apart.waits_ns +=
             static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
@@ -281,9 +297,11 @@ class GapReader {
   std::vector<std::vector<uint32_t>> other_stream_;  // [unit], what it needs.
   std::vector<int64_t> end_ns_;    // [unit], of the rank being read.
   std::vector<int64_t> apart_ns_;  // [unit], of the rank being read.
+  std::vector<int64_t> lead_ns_;   // [unit], of the rank being read.
   struct FromCompute {
     size_t ranks = 0;
     double apart_ns = 0;  // Sum over those ranks.
+    double lead_ns = 0;   // Sum over all members.
   };
   std::vector<FromCompute> from_compute_;  // [transfer], of the step.
   // What all ranks computed before a collective, and waited in it, in all

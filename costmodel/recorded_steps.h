@@ -29,9 +29,12 @@ struct RecordedTransfer {
   std::vector<uint32_t> members;  ///< Ascending.
   double bytes = 0;
   int64_t start_ns = 0;   ///< Last arrival.
-  int64_t end_ns = 0;     ///< Mean end: from there each rank goes on.
+  int64_t end_ns = 0;     ///< Mean end, kept leads counted as stayed.
   int64_t beside_ns = 0;  ///< Of the transfer, while any rank computed.
   std::vector<int64_t> arrival_ns, left_ns;  ///< [member], own start and end.
+  /// [member], by how much it came before the last one and still left before
+  /// the last one.
+  std::vector<int64_t> kept_lead_ns;
 
   /// The rank's place among the members, or nothing.
   std::optional<size_t> place_of(size_t rank) const {

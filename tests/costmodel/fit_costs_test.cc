@@ -181,7 +181,8 @@ std::vector<RecordedStep> uneven_steps(int count, int64_t off_ns) {
                                 .start_ns = start,
                                 .end_ns = start + 1000,
                                 .arrival_ns = {at, start},
-                                .left_ns = {start + 1000, start + 1000}});
+                                .left_ns = {start + 1000, start + 1000},
+                                .kept_lead_ns = {0, 0}});
     }
     steps.push_back(std::move(made));
   }
@@ -220,7 +221,8 @@ std::vector<RecordedStep> meeting_steps(
                        .start_ns = computed + late,
                        .end_ns = made.time_ns,
                        .arrival_ns = {computed, computed + late},
-                       .left_ns = {made.time_ns, made.time_ns}}};
+                       .left_ns = {made.time_ns, made.time_ns},
+                       .kept_lead_ns = {0, 0}}};
     steps.push_back(std::move(made));
   }
   return steps;
@@ -274,7 +276,8 @@ TEST(FitGaps, WaitsHaveAConstantPartWhereTheyShowOne) {
                               .start_ns = start_ns + late_ns,
                               .end_ns = now_ns,
                               .arrival_ns = {start_ns, start_ns + late_ns},
-                              .left_ns = {now_ns, now_ns}});
+                              .left_ns = {now_ns, now_ns},
+                              .kept_lead_ns = {0, 0}});
   }
   for (RecordedRank& rank : made.ranks) rank.end_ns = now_ns;
   made.time_ns = now_ns;
@@ -309,7 +312,8 @@ TEST(FitGaps, ARankAloneWakesNobody) {
                               .start_ns = start_ns,
                               .end_ns = start_ns + 500,
                               .arrival_ns = {start_ns},
-                              .left_ns = {start_ns + 500}});
+                              .left_ns = {start_ns + 500},
+                              .kept_lead_ns = {0}});
   }
   made.ranks[0].end_ns = made.time_ns = 28'010'000;
   CostModel costs;
