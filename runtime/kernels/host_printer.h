@@ -13,6 +13,7 @@
 
 namespace reprise {
 
+struct KeptRows;
 struct LoopTile;
 
 class HostPrinter {
@@ -38,6 +39,8 @@ class HostPrinter {
   void store(const KernelStatement& store);
   void loop(const KernelStatement& loop);
   void loop_itself(const KernelStatement& loop);
+  std::string is_in_place(const KeptRows& kept) const;
+  bool changed_rows(const KernelStatement& loop);
   void body(const KernelStatement& loop);
   void part(const KernelPart& part, bool only);
   std::string first_of(int64_t from) const;

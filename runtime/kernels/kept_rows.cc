@@ -1,6 +1,9 @@
 #include "runtime/kernels/kept_rows.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "data/kernel/loop_runs.h"
 
 namespace reprise {
 namespace {
@@ -47,6 +50,47 @@ bool add_stores(const Kernel& kernel,
   return true;
 }
 
+/// Whether the value is let inside of these statements.
+bool is_let_in(const std::vector<KernelStatement>& statements, int32_t value) {
+  return std::ranges::any_of(statements, [&](const KernelStatement& statement) {
+    return statement.kind == KernelStatement::Kind::kLoop
+               ? is_let_in(statement.body, value)
+               : statement.kind == KernelStatement::Kind::kLet &&
+                     statement.value == value;
+  });
+}
+
+bool is_inside(const std::vector<KernelStatement>& statements, int32_t loop) {
+  return std::ranges::any_of(statements, [&](const KernelStatement& statement) {
+    return statement.kind == KernelStatement::Kind::kLoop &&
+           (statement.target == loop || is_inside(statement.body, loop));
+  });
+}
+
+/// Whether an expression is the loop's variable and what is known before the
+/// loop.
+bool is_shifted(const Kernel& kernel, const KernelStatement& loop,
+                int32_t expression) {
+  std::vector<int32_t> parts;
+  collect_expressions(kernel.indices, expression, parts);
+  int uses = 0;
+  for (const int32_t part : parts) {
+    for (const IndexTerm& term : kernel.indices.at(part).terms) {
+      const IndexAtom& atom = kernel.indices.atom(term.atom);
+      if (atom.kind == IndexAtom::Kind::kLoop) {
+        if (is_inside(loop.body, atom.operand)) return false;
+        if (atom.operand != loop.target) continue;
+        if (part != expression || term.coefficient != 1) return false;
+        ++uses;
+      } else if (atom.kind == IndexAtom::Kind::kValue &&
+                 is_let_in(loop.body, atom.operand)) {
+        return false;
+      }
+    }
+  }
+  return uses == 1;
+}
+
 /// False where something is done but copy.
 bool add_copies(const Kernel& kernel,
                 const std::vector<KernelStatement>& statements,
@@ -69,6 +113,40 @@ bool add_copies(const Kernel& kernel,
 }
 
 }  // namespace
+
+std::vector<ChangedRange> changed_ranges(const Kernel& kernel,
+                                         const KernelStatement& loop,
+                                         const KeptRows& rows) {
+  const auto value_at = [&](int32_t value) -> const KernelValue& {
+    return kernel.values[static_cast<size_t>(value)];
+  };
+  std::vector<ChangedRange> ranges;
+  std::vector<int32_t> conditions{rows.changed};
+  while (!conditions.empty()) {
+    const KernelValue& condition = value_at(conditions.back());
+    conditions.pop_back();
+    if (condition.kind != KernelValue::Kind::kApply) continue;
+    if (condition.opcode == Opcode::kAnd) {
+      conditions.push_back(condition.operands[0]);
+      conditions.push_back(condition.operands[1]);
+      continue;
+    }
+    if (condition.opcode != Opcode::kCompare) continue;
+    const KernelValue& compared = value_at(condition.operands[0]);
+    const KernelValue& bound = value_at(condition.operands[1]);
+    const std::string_view comparison = condition.comparison;
+    if (compared.kind != KernelValue::Kind::kIndex ||
+        compared.type != PrimitiveType::kS64 ||
+        bound.kind != KernelValue::Kind::kLiteral ||
+        !is_shifted(kernel, loop, compared.index))
+      continue;
+    const IndexExpression& all = kernel.indices.at(compared.index);
+    const auto limit = static_cast<int64_t>(bound.literal);
+    if (comparison == "GE") ranges.push_back({compared.index, limit, all.high});
+    if (comparison == "LE") ranges.push_back({compared.index, all.low, limit});
+  }
+  return ranges;
+}
 
 std::vector<std::pair<int32_t, int32_t>> copied_in_place(
     const Kernel& kernel, const KernelStatement& loop) {

@@ -4,7 +4,7 @@
 // the operand's: over a scan's stack of T rows that is T rows read and written
 // for each one that changes. Where the result lies over the operand, the others
 // need not be touched, so that a step of the scan costs one row, as in XLA's
-// in-place update.
+// in-place update. Nor asked: of T rows, T steps would ask T times each.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,19 @@ std::optional<KeptRows> kept_elements(
 /// Nothing where there is none. Cost: statements × stores.
 std::optional<KeptRows> kept_rows(const Kernel& kernel,
                                   const KernelStatement& loop);
+
+/// Iterations in which `changed` can hold: those with the expression, which has
+/// the loop's variable once, in [low, high].
+struct ChangedRange {
+  int32_t expression = -1;
+  int64_t low = 0, high = 0;
+};
+
+/// All such conditions on `loop` that are known before it begins; none where
+/// its variable does not decide. Cost: statements + values of `changed`.
+std::vector<ChangedRange> changed_ranges(const Kernel& kernel,
+                                         const KernelStatement& loop,
+                                         const KeptRows& rows);
 
 /// Arguments, input and output, of which a loop only copies the one to the
 /// other, element by element: while each pair is one array it does nothing. So

@@ -49,21 +49,51 @@ int32_t common_guard(const KernelStatement& loop) {
 
 }  // namespace
 
+/// Whether each pair of arguments is one array, as the kernel finds out.
+std::string HostPrinter::is_in_place(const KeptRows& kept) const {
+  std::vector<std::string> same;
+  for (const auto& [input, output] : kept.in_place)
+    same.push_back(
+        fmt::format("(const void*)a{} == (const void*)a{}", input, output));
+  return fmt::format("{}", fmt::join(same, " && "));
+}
+
+/// Opens a block that knows from where to where a loop changes anything where
+/// it runs in place; false, and nothing opened, where that is not to be known.
+bool HostPrinter::changed_rows(const KernelStatement& loop) {
+  const std::optional<KeptRows> kept = kept_elements(kernel_, loop.body);
+  if (!kept) return false;
+  const std::vector<ChangedRange> ranges = changed_ranges(kernel_, loop, *kept);
+  if (ranges.empty()) return false;
+  const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
+  line("{");
+  ++depth_;
+  line(fmt::format("rk_s64 f{0} = 0, t{0} = {1};", loop.target, extent));
+  line(fmt::format("if ({}) {{", is_in_place(*kept)));
+  ++depth_;
+  line(fmt::format("const {} i{} = 0;", index_type_, loop.target));
+  for (const ChangedRange& range : ranges) {
+    const std::string shift = text_of_.index(range.expression);
+    line(fmt::format("f{0} = rk_maximum<rk_s64>(f{0}, {1} - ({2}));",
+                     loop.target, range.low, shift));
+    line(fmt::format("t{0} = rk_minimum<rk_s64>(t{0}, {1} - ({2}));",
+                     loop.target, range.high + 1, shift));
+  }
+  --depth_;
+  line("}");
+  return true;
+}
+
 /// An iteration's statements; none of them once it is clear that in place it
 /// would change nothing.
 void HostPrinter::body(const KernelStatement& loop) {
   const std::optional<KeptRows> kept = kept_rows(kernel_, loop);
-  std::string in_place;
-  for (const auto& [input, output] :
-       kept ? kept->in_place : std::vector<std::pair<int32_t, int32_t>>()) {
-    in_place +=
-        fmt::format(" && (const void*)a{} == (const void*)a{}", input, output);
-  }
   for (const KernelStatement& inner : loop.body) {
     statement(inner);
     if (kept && inner.kind == KernelStatement::Kind::kLet &&
         inner.value == kept->changed)
-      line(fmt::format("if (!v{}{}) continue;", kept->changed, in_place));
+      line(fmt::format("if (!v{} && {}) continue;", kept->changed,
+                       is_in_place(*kept)));
   }
 }
 
@@ -321,17 +351,29 @@ void HostPrinter::loop_itself(const KernelStatement& loop) {
     line(fmt::format("if (v{}) {{", asked_));
     ++depth_;
   }
+  const bool ranged = changed_rows(loop);
   const std::vector<int64_t> borders =
       simd ? loop_segments(kernel_, loop)
            : std::vector<int64_t>{0, range.extent};
   for (size_t s = 0; s + 1 < borders.size(); ++s) {
     const int64_t from = borders[s], to = borders[s + 1];
+    std::string first = split ? first_of(from) : std::to_string(from);
+    std::string last = split ? last_of(to, range.extent) : std::to_string(to);
+    if (ranged) {
+      first = fmt::format("({})rk_maximum<rk_s64>(f{}, {})", index_type_,
+                          loop.target, first);
+      last = fmt::format("({})rk_minimum<rk_s64>(t{}, {})", index_type_,
+                         loop.target, last);
+    }
     if (simd) line("#pragma omp simd");
     line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_,
-                     loop.target, split ? first_of(from) : std::to_string(from),
-                     split ? last_of(to, range.extent) : std::to_string(to)));
+                     loop.target, first, last));
     ++depth_;
     body(loop);
+    --depth_;
+    line("}");
+  }
+  if (ranged) {
     --depth_;
     line("}");
   }

@@ -14,50 +14,13 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
 #include "data/kernel/kernel_parts.h"
-#include "data/kernel/lower_kernel.h"
-#include "runtime/kernels/compiler.h"
 #include "runtime/kernels/loop_segments.h"
 #include "runtime/kernels/loop_tiles.h"
 #include "runtime/kernels/row_blocks.h"
-#include "tests/testing/directories.h"
-#include "tests/testing/kernel_runner.h"
+#include "tests/runtime/kernels/compiled_kernel.h"
 
 namespace reprise {
 namespace {
-
-struct Compiled {
-  Module module;
-  Kernel kernel;
-  CompiledKernels library;
-  KernelFunction function() const { return library.functions.front(); }
-};
-
-/// One kernel of everything but views in the entry.
-Compiled compiled(const std::string& entry,
-                  const std::vector<std::string>& outputs) {
-  Compiled made;
-  made.module = *parse_hlo(
-      fmt::format("HloModule m\ntimes {{ a = f32[] parameter(0)  b = "
-                  "f32[] parameter(1)  ROOT r = f32[] multiply(a, "
-                  "b) }}\nENTRY main {{{}}}\n",
-                  entry));
-  std::vector<InstructionId> results;
-  const Computation& computation = made.module.entry_computation();
-  for (const InstructionId op : kernel_ops(made.module)) {
-    if (std::count(outputs.begin(), outputs.end(), computation.at(op).name) > 0)
-      results.push_back(op);
-  }
-  Result<Kernel> kernel =
-      lower_kernel(made.module, kernel_ops(made.module), results);
-  EXPECT_TRUE(kernel) << kernel.error().message;
-  made.kernel = std::move(*kernel);
-  Result<CompiledKernels> library =
-      compile_kernels({&made.kernel, 1},
-                      {.cache_directory = build_directory() + "/kernel_cache"});
-  EXPECT_TRUE(library) << library.error().message;
-  made.library = std::move(*library);
-  return made;
-}
 
 /// Rows of a page each, of which writing kills, but for one.
 class GuardedRows {
