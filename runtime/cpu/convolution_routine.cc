@@ -146,6 +146,28 @@ class Convolution final : public Routine {
     return sum;
   }
 
+  /// How many positions from one on, along the last dimension, read nowhere, or
+  /// read elements `stride` apart.
+  int64_t positions_alike(int64_t position, int64_t tap, int64_t most,
+                          int64_t* stride) const {
+    if (g_.output.empty()) return 1;
+    const int64_t at = positions_[static_cast<size_t>(position)].back();
+    const int64_t taps = g_.kernel.back().extent;
+    const int64_t* const along = offsets_.back().data() + at * taps +
+                                 taps_[static_cast<size_t>(tap)].back();
+    most = std::min(most, g_.output.back().extent - at);
+    int64_t run = 1;
+    if (along[0] < 0) {
+      while (run < most && along[run * taps] < 0) ++run;
+      return run;
+    }
+    if (most > 1) *stride = along[taps] - along[0];
+    while (run < most && along[run * taps] >= 0 &&
+           along[run * taps] - along[(run - 1) * taps] == *stride)
+      ++run;
+    return run;
+  }
+
   void load(int64_t from, int64_t stride, int64_t count, std::byte* to) const {
     load_sums(sums_, input_type_,
               input_.data() + from * primitive_type_bits(input_type_) / 8,
@@ -189,15 +211,15 @@ class Convolution final : public Routine {
           group * g_.input_step + d.feature * g_.feature.stride;
       for (int64_t m = row; m < row + rows;) {
         const Row at = row_at(m);
-        const int64_t run =
-            image_first_ ? 1
-                         : std::min(g_.batch.extent - at.image, row + rows - m);
         const int64_t place = offset(at.position, d.tap);
+        int64_t run = std::min(g_.batch.extent - at.image, row + rows - m);
+        int64_t stride = g_.batch.stride;
+        if (image_first_)
+          run = positions_alike(at.position, d.tap, row + rows - m, &stride);
         if (place < 0) {
           clear(run, to);
         } else {
-          load(base + at.image * g_.batch.stride + place, g_.batch.stride, run,
-               to);
+          load(base + at.image * g_.batch.stride + place, stride, run, to);
         }
         to += static_cast<size_t>(run) * sum_bytes(sums_);
         m += run;
