@@ -17,12 +17,6 @@ namespace {
 
 #define REPRISE_INLINE [[gnu::always_inline]] inline
 
-size_t power_of_two_from(size_t least) {
-  size_t power = 1;
-  while (power < least) power *= 2;
-  return power;
-}
-
 /// The radices of a length, the large ones first; empty where one is too large.
 std::vector<size_t> radices_of(size_t length, size_t most) {
   std::vector<size_t> radices;
@@ -34,6 +28,30 @@ std::vector<size_t> radices_of(size_t length, size_t most) {
   for (; length % 2 == 0; length /= 2) radices.push_back(2);
   if (length > 1) radices.clear();
   return radices;
+}
+
+/// A length from `least` on that takes few passes over few elements: of factors
+/// 2, 3 and 5, at most a power of two.
+size_t convenient_length(size_t least) {
+  // A pass of a radix beside one of radix 4: by loads, stores and products.
+  const auto pass = [](size_t radix) {
+    return radix == 2 ? 0.8 : radix == 5 ? 1.6 : 1.0;
+  };
+  size_t best = 0;
+  double best_cost = 0;
+  for (size_t fives = 1; fives < 5 * least; fives *= 5) {
+    for (size_t threes = fives; threes < 3 * least; threes *= 3) {
+      size_t length = threes;
+      while (length < least) length *= 2;
+      double cost = 0;
+      for (const size_t radix : radices_of(length, 5)) cost += pass(radix);
+      cost *= static_cast<double>(length);
+      if (best != 0 && cost >= best_cost) continue;
+      best = length;
+      best_cost = cost;
+    }
+  }
+  return best;
 }
 
 /// Elements of a stage's group: `radix` inputs `apart` from each other, outputs
@@ -290,35 +308,35 @@ void FourierPlan<T>::build_stages() {
 
 template <typename T>
 void FourierPlan<T>::build_convolution() {
-  const size_t power = power_of_two_from(2 * length_ - 1);
-  power_.emplace_back(power);
-  std::vector<T> re(power), im(power), work(power_[0].work_elements(1));
+  const size_t length = convenient_length(2 * length_ - 1);
+  inner_.emplace_back(length);
+  std::vector<T> re(length), im(length), work(inner_[0].work_elements(1));
   for (size_t j = 0; j < length_; ++j) {
     const Twiddle<T> turned =
         root_of_unity<T>(j * j % (2 * length_), 2 * length_);
     chirp_.push_back(turned);
-    for (const size_t place : {j, (power - j) % power}) {
+    for (const size_t place : {j, (length - j) % length}) {
       re[place] = turned.re;
       im[place] = -turned.im;
     }
   }
-  power_[0].run(re.data(), im.data(), 1, work.data());
-  const auto scale = static_cast<T>(power);
-  for (size_t k = 0; k < power; ++k)
+  inner_[0].run(re.data(), im.data(), 1, work.data());
+  const auto scale = static_cast<T>(length);
+  for (size_t k = 0; k < length; ++k)
     transformed_.push_back({re[k] / scale, im[k] / scale});
 }
 
 template <typename T>
 size_t FourierPlan<T>::work_elements(size_t lines) const {
-  if (power_.empty()) return 2 * length_ * lines + kFourierApart<T>;
-  const FourierPlan& power = power_[0];
+  if (inner_.empty()) return 2 * length_ * lines + kFourierApart<T>;
+  const FourierPlan& inner = inner_[0];
   return 2 *
-         (power.length_ * lines + kFourierApart<T>)+power.work_elements(lines);
+         (inner.length_ * lines + kFourierApart<T>)+inner.work_elements(lines);
 }
 
 template <typename T>
 void FourierPlan<T>::run(T* re, T* im, size_t lines, T* work) const {
-  if (!power_.empty()) return convolve(re, im, lines, work);
+  if (!inner_.empty()) return convolve(re, im, lines, work);
   static const RunStages<T> run_stages = widest_run<T>();
   run_stages(stages_, length_ * lines, lines, re, im, work);
 }
@@ -327,11 +345,11 @@ void FourierPlan<T>::run(T* re, T* im, size_t lines, T* work) const {
 /// (k - j)^2) / 2.
 template <typename T>
 void FourierPlan<T>::convolve(T* re, T* im, size_t lines, T* work) const {
-  const FourierPlan& power = power_[0];
+  const FourierPlan& inner = inner_[0];
   T* const wide_re = work;
-  const size_t elements = power.length_ * lines;
+  const size_t elements = inner.length_ * lines;
   T* const wide_im = wide_re + elements + kFourierApart<T>;
-  T* const inner = wide_im + elements + kFourierApart<T>;
+  T* const rest = wide_im + elements + kFourierApart<T>;
   const auto turn = [&](const std::vector<Twiddle<T>>& by, size_t count,
                         const T* from_re, const T* from_im, T* to_re,
                         T* to_im) {
@@ -346,9 +364,9 @@ void FourierPlan<T>::convolve(T* re, T* im, size_t lines, T* work) const {
   turn(chirp_, length_, re, im, wide_re, wide_im);
   std::fill(wide_re + length_ * lines, wide_re + elements, T{0});
   std::fill(wide_im + length_ * lines, wide_im + elements, T{0});
-  power.run(wide_re, wide_im, lines, inner);
-  turn(transformed_, power.length_, wide_re, wide_im, wide_re, wide_im);
-  power.run(wide_im, wide_re, lines, inner);
+  inner.run(wide_re, wide_im, lines, rest);
+  turn(transformed_, inner.length_, wide_re, wide_im, wide_re, wide_im);
+  inner.run(wide_im, wide_re, lines, rest);
   turn(chirp_, length_, wide_re, wide_im, re, im);
 }
 

@@ -28,7 +28,7 @@ constexpr size_t kFourierApart = 320 / sizeof(T);
 /// Tables of one length, for lines of T: float or double. Mixed radix, in order
 /// without a permutation (Stockham; source: P. N. Swarztrauber, FFT algorithms
 /// for vector computers, 1984); lengths with a prime factor over kMostRadix by
-/// a convolution of a power of two (source: L. I. Bluestein, 1970). Read only
+/// a convolution of a convenient one (source: L. I. Bluestein, 1970). Read only
 /// once built.
 template <typename T>
 class FourierPlan {
@@ -66,7 +66,7 @@ class FourierPlan {
   size_t length_;
   std::vector<Stage> stages_;
   /// Where the length has a large prime factor.
-  std::vector<FourierPlan> power_;       ///< One, of a power of two.
+  std::vector<FourierPlan> inner_;       ///< One, the convolution's.
   std::vector<Twiddle<T>> chirp_;        ///< [j] exp(-pi i j^2 / N).
   std::vector<Twiddle<T>> transformed_;  ///< Of the chirp's inverse, scaled.
 };

@@ -121,7 +121,8 @@ bool RowOrder::set_keys_of(const std::byte* keys) {
                  above = zero_ + from_zero_, below = zero_ - 1 - from_zero_;
   const auto ordered = [=](Bits raw, bool* is_outside) {
     uint64_t bits = raw;
-    bits ^= (bits & kSign) != 0 ? set : clear;
+    // No branch: signs of a row are as good as random.
+    bits ^= clear ^ ((uint64_t{0} - (bits >> (kWidth - 1))) & (set ^ clear));
     if (is_partial) {
       *is_outside |= bits < least || bits > most;
       bits = bits < above && bits > below ? zero : bits;
