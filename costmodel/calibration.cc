@@ -122,31 +122,31 @@ Result<std::vector<Measurement>> measurements_of(const Trace& solo,
   return measurements;
 }
 
-std::vector<bool> waits_for_collective(const Schedule& schedule) {
+std::vector<uint32_t> collectives_before(const Schedule& schedule) {
   const size_t count = schedule.units.size();
-  std::vector<bool> waits(count, false);  // Transitively.
+  std::vector<uint32_t> before(count, 0);
   std::vector<std::vector<uint32_t>> needs(count);
   for (const Dependency& edge : schedule.dependencies) {
-    if (edge.steps > 0) continue;
+    if (edge.steps > 0 || edge.paces) continue;
     needs[index_of(edge.after)].push_back(index_of(edge.before));
   }
   for (uint32_t unit = 0; unit < count; ++unit) {
-    for (const uint32_t before : needs[unit]) {
-      waits[unit] = waits[unit] || waits[before] ||
-                    schedule.units[before].kind == UnitKind::kCollective;
+    for (const uint32_t needed : needs[unit]) {
+      const bool meets = schedule.units[needed].kind == UnitKind::kCollective;
+      before[unit] = std::max(before[unit], before[needed] + meets);
     }
   }
-  return waits;
+  return before;
 }
 
 std::vector<std::string> overlapped_order(const Schedule& schedule) {
-  const std::vector<bool> waits = waits_for_collective(schedule);
+  const std::vector<uint32_t> before = collectives_before(schedule);
   std::vector<std::string> order;
   for (const bool late : {false, true}) {
     for (size_t unit = 0; unit < schedule.units.size(); ++unit) {
       const Unit& candidate = schedule.units[unit];
       // Copies are placed by lowering.
-      if (waits[unit] == late && candidate.kind != UnitKind::kCopy) {
+      if ((before[unit] > 0) == late && candidate.kind != UnitKind::kCopy) {
         order.push_back(candidate.name);
       }
     }

@@ -163,6 +163,13 @@ Fitted fit_variant(const std::vector<TransferSample>& samples,
   return best;
 }
 
+/// Of transfers of one size nothing tells credit from what a transfer costs.
+bool are_of_one_size(const std::vector<TransferSample>& samples) {
+  const auto [least, most] =
+      std::ranges::minmax(samples, {}, &TransferSample::bytes);
+  return most.bytes <= kSameSize * least.bytes;
+}
+
 LinkModel best_link(const std::vector<TransferSample>& samples,
                     const Setting& setting, bool may_slow) {
   Fitted best = fit_variant(samples, setting, false, false);
@@ -171,7 +178,7 @@ LinkModel best_link(const std::vector<TransferSample>& samples,
     const Fitted slowed = fit_variant(samples, setting, true, false);
     if (slowed.loss < kSlowdownWorthIt * best.loss) best = slowed;
   }
-  if (best.loss < kGoodEnough) return best.link;
+  if (best.loss < kGoodEnough || are_of_one_size(samples)) return best.link;
   const Fitted credited = fit_variant(samples, setting, false, true);
   if (credited.loss < kBurstWorthIt * best.loss) best = credited;
   if (may_slow) {

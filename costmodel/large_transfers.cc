@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "costmodel/fit_collectives.h"
 #include "costmodel/recorded_steps.h"
@@ -38,53 +40,74 @@ std::optional<double> bytes_of(const Measurement& measurement,
   return static_cast<double>(bytes);
 }
 
-}  // namespace
+/// What may share a bucket.
+using Joined =
+    std::tuple<std::string, Reduction, std::vector<std::vector<int64_t>>>;
 
-std::vector<Bucket> probing_buckets(const Schedule& schedule) {
+/// Collectives that wait for equally many others, so for none of each other.
+struct Peers {
+  std::vector<const Unit*> units;
+  int64_t bytes = 0;
+};
+
+/// Adds buckets of growing sizes over a peers.
+void add_buckets(const Peers& peers, std::vector<Bucket>& buckets) {
   constexpr double kShares[] = {0.03, 0.07, 0.15,
                                 1};  // The last: what is left.
-  const std::vector<bool> waits = waits_for_collective(schedule);
-  std::vector<const Unit*> found;
-  int64_t bytes = 0;
-  std::string key;
-  for (size_t index = 0; index < schedule.units.size(); ++index) {
-    const Unit& unit = schedule.units[index];
-    if (unit.kind != UnitKind::kCollective || waits[index]) continue;
-    if (unit.collective.bucket >= 0) return {};
-    if (key.empty()) key = collective_key(unit.collective);
-    if (collective_key(unit.collective) != key) continue;
-    found.push_back(&unit);
-    bytes += unit.collective.bytes;
-  }
-  std::vector<Bucket> buckets;
   size_t next = 0;
   for (const double share : kShares) {
     Bucket bucket;
     bucket.unit = fmt::format("b{}", buckets.size());
     int64_t filled = 0;
-    while (next < found.size() &&
-           static_cast<double>(filled) < share * static_cast<double>(bytes)) {
-      filled += found[next]->collective.bytes;
-      bucket.collectives.push_back(found[next++]->name);
+    while (next < peers.units.size() &&
+           static_cast<double>(filled) <
+               share * static_cast<double>(peers.bytes)) {
+      filled += peers.units[next]->collective.bytes;
+      bucket.collectives.push_back(peers.units[next++]->name);
     }
     if (bucket.collectives.size() > 1) buckets.push_back(std::move(bucket));
+  }
+}
+
+}  // namespace
+
+std::vector<Bucket> probing_buckets(const Schedule& schedule) {
+  const std::vector<uint32_t> before = collectives_before(schedule);
+  // By what may be joined, then by how many others they wait for.
+  std::map<Joined, std::map<uint32_t, Peers>> found;
+  for (size_t index = 0; index < schedule.units.size(); ++index) {
+    const Unit& unit = schedule.units[index];
+    if (unit.kind != UnitKind::kCollective ||
+        !facts_of(unit.collective.kind).shares_buckets)
+      continue;
+    if (unit.collective.bucket >= 0) return {};
+    Peers& peers =
+        found[{collective_key(unit.collective), unit.collective.reduction,
+               unit.collective.groups}][before[index]];
+    peers.units.push_back(&unit);
+    peers.bytes += unit.collective.bytes;
+  }
+  std::vector<Bucket> buckets;
+  for (const auto& [_, by_depth] : found) {
+    const auto most = std::ranges::max_element(
+        by_depth, {}, [](const auto& entry) { return entry.second.bytes; });
+    add_buckets(most->second, buckets);
   }
   return buckets;
 }
 
 std::vector<std::string> apart_order(const Schedule& schedule) {
-  const std::vector<bool> waits = waits_for_collective(schedule);
-  std::vector<std::string> parts[3];
+  const std::vector<uint32_t> before = collectives_before(schedule);
+  std::map<std::pair<uint32_t, bool>, std::vector<std::string>> parts;
   for (size_t index = 0; index < schedule.units.size(); ++index) {
     const Unit& unit = schedule.units[index];
     if (unit.kind == UnitKind::kCopy) continue;  // Placed by lowering.
-    const size_t early = unit.kind == UnitKind::kCollective ? 1 : 0;
-    parts[waits[index] ? 2 : early].push_back(unit.name);
+    parts[{before[index], unit.kind == UnitKind::kCollective}].push_back(
+        unit.name);
   }
   std::vector<std::string> order;
-  for (std::vector<std::string>& part : parts) {
+  for (const auto& [_, part] : parts)
     order.insert(order.end(), part.begin(), part.end());
-  }
   return order;
 }
 
@@ -100,7 +123,8 @@ Result<bool> has_burst_credit(const RecordedRun& recorded) {
 }
 
 Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
-                                                   const RecordedRun& probed) {
+                                                   const RecordedRun& probed,
+                                                   double slowdown) {
   Result<std::vector<RecordedStep>> base =
       recorded_steps(recorded.trace, recorded.schedule);
   if (!base) return pass(base.error());
@@ -117,7 +141,9 @@ Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
     const CollectivePrice price = fit_collective(found->second).price;
     std::map<int64_t, std::vector<double>> by_bytes;
     for (const TransferSample& sample : samples) {
-      by_bytes[std::llround(sample.bytes)].push_back(sample.duration_ns);
+      const double alone = 1 - sample.beside * (1 - 1 / slowdown);
+      by_bytes[std::llround(sample.bytes)].push_back(sample.duration_ns *
+                                                     alone);
     }
     for (const auto& [bytes, durations] : by_bytes) {
       const double expected_ns = price.price_ns(static_cast<double>(bytes));

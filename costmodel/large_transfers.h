@@ -23,23 +23,28 @@ namespace reprise {
 /// that the recorded run alone gives it takes.
 inline constexpr const char* kSizeContext = "alone, of its size";
 
-/// Buckets of growing sizes over the collectives of a schedule that wait for no
-/// other; the last has half of the bytes, so that the others find compute to
-/// run beside. None when the schedule has buckets, or too few collectives.
+/// Buckets of growing sizes over the collectives of a schedule that can be
+/// joined and wait for equally many others: of each kind, type and groups, of
+/// those that move most. The last has half of the bytes, so that the others
+/// find compute to run beside. None when the schedule has buckets, or too few
+/// collectives.
 std::vector<Bucket> probing_buckets(const Schedule& schedule);
 
-/// Names of the units in an order that runs collectives beside no compute:
-/// compute that waits for no collective, then the collectives, then the rest.
+/// Names of the units in an order that runs collectives beside little compute:
+/// compute that waits for no collective, then the collectives that do not, then
+/// compute that waits for one, and so on.
 std::vector<std::string> apart_order(const Schedule& schedule);
 
 /// Whether transfers of a run got burst credit (see CollectivePrice). Requires:
 /// clocks aligned. Errors: as fit_costs.
 Result<bool> has_burst_credit(const RecordedRun& recorded);
 
-/// Prices the buckets of `probed` against the collectives of `recorded`.
-/// Requires: clocks aligned. Errors: as fit_costs.
+/// Prices the buckets of `probed` against the collectives of `recorded`, alone:
+/// what stood beside compute was `slowdown` times as long. Requires: clocks
+/// aligned. Errors: as fit_costs.
 Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
-                                                   const RecordedRun& probed);
+                                                   const RecordedRun& probed,
+                                                   double slowdown);
 
 /// Adds the measured sizes of one collective_key beyond the points of `price`;
 /// still larger ones cost as much more as the largest measured one did.

@@ -70,7 +70,8 @@ Measurements measure_buckets(const RecordedRun& recorded, const Plan& probe,
   Measurements measured = limited(contention_measurements(
       alone, {*beside_run, beside_units.schedule()}, solo, false));
   if (!measured) return measured;
-  const Measurements sizes = size_measurements(recorded, alone);
+  const Measurements sizes = size_measurements(
+      recorded, alone, with_measured({}, *measured).collective);
   if (!sizes) return pass(sizes.error());
   measured->insert(measured->end(), sizes->begin(), sizes->end());
   return measured;

@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "costmodel/cost_database.h"
+#include "costmodel/fit_collectives.h"
 #include "costmodel/fit_gaps.h"
-#include "costmodel/large_transfers.h"
 #include "costmodel/recorded_steps.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/synthetic_run.h"
@@ -146,20 +145,6 @@ TEST(Contention, CountsOnTheRankThatTransfersSlowMost) {
   EXPECT_GT(step_time(overlapped, costs), 1.01 * even_ns);
 }
 
-// A link whose larger buckets leave the caches: half as much again from 2 MB.
-CostModel costs_that_bend(const Schedule& schedule) {
-  CostModel costs = true_costs(schedule, 0);
-  CollectivePrice& link = costs.collectives.begin()->second;
-  for (const double bytes : {1.0, 1.1e6, 2.2e6, 12e6}) {
-    const double bend = bytes > 2e6 ? 1.5 : 1;
-    link.points.emplace_back(
-        bytes,
-        bend * (link.latency_ns + bytes / link.bandwidth_bytes_per_s * 1e9));
-  }
-  return costs;
-}
-
-// Few large samples: the slow-down comes from totals, not from a fit of credit.
 /// Steps of two ranks with two collectives: rank 1 comes 1 ms late to the
 /// first, and in two steps of three `off_ns` less or more; nobody waits in the
 /// second.
@@ -321,6 +306,29 @@ TEST(FitGaps, ARankAloneWakesNobody) {
   EXPECT_LT(costs.communication_wake_ns, 10'000);
 }
 
+/// Of two sizes by turns, each step after an idle link: the first 1 MB passes
+/// in no time, as burst credit lets it.
+std::vector<TransferSample> bursts(double other_bytes) {
+  std::vector<TransferSample> samples;
+  for (int32_t step = 0; step < 20; ++step) {
+    for (const double bytes : {1e6, other_bytes, 1e6, other_bytes}) {
+      const bool is_first = samples.empty() || samples.back().step != step;
+      samples.push_back({.step = step,
+                         .bytes = bytes,
+                         .duration_ns = is_first ? 1e6 : 1e5 + 10 * bytes,
+                         .idle_ns = 0});
+    }
+  }
+  return samples;
+}
+
+// Sharded weights of like layers are gathered in transfers of one size: what
+// the first of a step is spared may be anything, and larger ones are measured.
+TEST(BurstCredit, IsNotSeenInTransfersOfOneSize) {
+  EXPECT_GT(fit_collective(bursts(4e6)).price.burst_bytes, 0);
+  EXPECT_EQ(fit_collective(bursts(1e6)).price.burst_bytes, 0);
+}
+
 TEST(CrowdedHost, IsToldWhereRanksAreMoreThanItsCores) {
   Trace trace;
   trace.environment = {{"device", "cpu"}, {"cores", "2"}};
@@ -354,6 +362,7 @@ TEST(MiddleSteps, AreOfOneKindWhereStepsAreOfTwo) {
   }
 }
 
+// Few large samples: the slow-down comes from totals, not from a fit of credit.
 TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {
   const Schedule apart =
       training_schedule({.bucket_bytes = 2 << 20, .serial = true});
@@ -371,115 +380,6 @@ TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {
   EXPECT_NEAR(found.kernel, truth.contention.kernel, 0.06);
   EXPECT_NEAR(found.collective, truth.contention.collective, 0.05);
 }
-
-TEST(LargeTransfers, AreLearntFromARunWithBuckets) {
-  const Schedule recorded = training_schedule({});
-  const CostModel truth = costs_that_bend(recorded);
-  Trace trace = run_trace(recorded, truth, {.noise = 0.05, .seed = 8});
-  const Schedule probed = training_schedule({.bucket_bytes = 4 << 20});
-  const Trace run = run_trace(probed, truth, {.noise = 0.05, .seed = 9});
-  const auto large = [&] {
-    return fit(recorded, trace).collectives.begin()->second.price_ns(4.5e6) /
-           truth.collectives.begin()->second.price_ns(4.5e6);
-  };
-  EXPECT_LT(large(), 0.85);  // As the small ones tell it.
-  const auto sizes = size_measurements({trace, recorded}, {run, probed});
-  ASSERT_TRUE(sizes.has_value());
-  trace.measurements = *sizes;
-  EXPECT_NEAR(large(), 1, 0.06);
-}
-
-TEST(LargeTransfers, KeepTheFormulaOfALinkWithCredit) {
-  CollectivePrice price{.latency_ns = 100,
-                        .bandwidth_bytes_per_s = 1e9,
-                        .points = {{1000, 1100}},
-                        .burst_bytes = 500};
-  const std::vector<Measurement> measured = {{.key = "size/all-reduce/9000",
-                                              .unit = "",
-                                              .context = kSizeContext,
-                                              .median_ns = 2'000'000},
-                                             {.key = "size/other/9000",
-                                              .unit = "",
-                                              .context = kSizeContext,
-                                              .median_ns = 3'000'000}};
-  add_measured_sizes(measured, "all-reduce", price);
-  EXPECT_EQ(price.points.size(), 1u);
-  price.burst_bytes = 0;
-  add_measured_sizes(measured, "all-reduce", price);
-  ASSERT_EQ(price.points.size(), 3u);
-  EXPECT_NEAR(price.price_ns(9000), 2 * (1100 + 8000), 1e-6);
-  EXPECT_NEAR(price.price_ns(16 * 9000), 2 * (1100 + 143000), 1e-6);
-}
-
-TEST(LargeTransfers, ProbeWithBucketsOfGrowingSizesThatHoldEveryGradient) {
-  const Schedule schedule = training_schedule({});
-  const std::vector<Bucket> buckets = probing_buckets(schedule);
-  std::map<std::string, int64_t> bytes;
-  for (const Unit& unit : schedule.units) {
-    if (unit.kind == UnitKind::kCollective) {
-      bytes[unit.name] = unit.collective.bytes;
-    }
-  }
-  int64_t total = 0, last = 0;
-  std::set<std::string> seen;
-  for (const Bucket& bucket : buckets) {
-    int64_t size = 0;
-    for (const std::string& name : bucket.collectives) {
-      EXPECT_TRUE(seen.insert(name).second) << name;
-      size += bytes.at(name);
-    }
-    EXPECT_GT(size, last);
-    total += last = size;
-  }
-  EXPECT_GE(buckets.size(), 3u);
-  EXPECT_GT(last, total / 3);
-  EXPECT_EQ(seen.size(), bytes.size());
-  Schedule bucketed = schedule;
-  for (Unit& unit : bucketed.units) unit.collective.bucket = 0;
-  EXPECT_TRUE(probing_buckets(bucketed).empty());
-}
-
-TEST(ApartOrder, RunsCollectivesAfterTheComputeThatNeedsNone) {
-  const Schedule serial = training_schedule({.layers = 1, .serial = true});
-  std::map<std::string, size_t> place;
-  for (const std::string& name : apart_order(serial)) {
-    place.emplace(name, place.size());
-  }
-  const std::vector<bool> waits = waits_for_collective(serial);
-  ASSERT_EQ(place.size(), serial.units.size());
-  size_t last_free = 0, first_collective = place.size(), last_collective = 0,
-         first_late = place.size();
-  for (size_t unit = 0; unit < serial.units.size(); ++unit) {
-    const size_t at = place.at(serial.units[unit].name);
-    if (serial.units[unit].kind == UnitKind::kCollective) {
-      first_collective = std::min(first_collective, at);
-      last_collective = std::max(last_collective, at);
-    } else if (waits[unit]) {
-      first_late = std::min(first_late, at);
-    } else {
-      last_free = std::max(last_free, at);
-    }
-  }
-  EXPECT_LT(last_free, first_collective);
-  EXPECT_LT(last_collective, first_late);
-}
-
-TEST(OverlappedOrder, PutsWhatWaitsForCollectivesLast) {
-  const Schedule serial = training_schedule({.layers = 1, .serial = true});
-  const std::vector<std::string> order = overlapped_order(serial);
-  std::vector<std::string> expected;
-  for (const Unit& unit : training_schedule({.layers = 1}).units) {
-    if (unit.kind != UnitKind::kCollective) expected.push_back(unit.name);
-  }
-  std::vector<std::string> computed;
-  for (const std::string& name : order) {
-    if (name[0] != 'b' || name.size() > 4) computed.push_back(name);
-  }
-  EXPECT_EQ(order.size(), serial.units.size());
-  EXPECT_EQ(computed, expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(Burst, FitCosts, ::testing::Values(0, 256e3));
 
 TEST(FitCosts, RefusesTimesThatNoClockShows) {
   const Schedule schedule = training_schedule({.layers = 2});
