@@ -1,6 +1,7 @@
 #include "cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -26,6 +27,27 @@ Flag Flag::positive() {
                : fmt::format("{} is no number above 0", text);
   };
   return Flag(option_->check(CLI::Validator(refuse, "POSITIVE")));
+}
+Flag Flag::byte_size() {
+  const auto in_bytes = [](std::string& text) -> std::string {
+    static const std::map<std::string, double> units = {
+        {"", 1},         {"b", 1},       {"kb", 1e3},     {"mb", 1e6},
+        {"gb", 1e9},     {"tb", 1e12},   {"kib", 0x1p10}, {"mib", 0x1p20},
+        {"gib", 0x1p30}, {"tib", 0x1p40}};
+    const size_t letters =
+        std::min(text.find_first_not_of("0123456789."), text.size());
+    const auto unit = units.find(
+        CLI::detail::to_lower(CLI::detail::trim_copy(text.substr(letters))));
+    double number = 0;
+    if (unit == units.end() ||
+        !CLI::detail::lexical_cast(text.substr(0, letters), number) ||
+        number * unit->second < 1 || number * unit->second > 0x1p62)
+      return fmt::format("{} is no size above 0, as 500MB or 1.5GiB", text);
+    text = fmt::format("{:.0f}", number * unit->second);
+    return {};
+  };
+  return Flag(option_->transform(CLI::Validator(in_bytes, "")))
+      .type_name("SIZE");
 }
 Flag Flag::not_negative() {
   return Flag(option_->check(CLI::NonNegativeNumber));

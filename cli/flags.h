@@ -27,6 +27,7 @@ class Flag {
   Flag range(int64_t least, int64_t most);
   Flag positive();
   Flag not_negative();
+  Flag byte_size();  ///< Of an integer: bytes, or with a unit: 500MB, 1.5GiB.
   Flag one_value_each();         ///< Of a list: what follows it is not its.
   Flag repeatable();             ///< Of a list: it may be given again.
   Flag delimiter(char between);  ///< Of a list: its values in one word.

@@ -185,8 +185,8 @@ class OptimizeCommand : public Command {
         .excludes(limit);
     flags
         .add_option("--memory-limit", options_.memory_limit_bytes,
-                    "largest arena of a plan, bytes")
-        .positive();
+                    "largest arena of a plan: bytes, 500MB, 1.5GiB")
+        .byte_size();
     flags.add_option("--costs", costs_path_,
                      "cost database to use and add to; or imported nccl-tests");
     flags.add_option("--data", data_folder_,

@@ -175,8 +175,11 @@ class ProgramLoop(CommandCase):
         self.assertNotEqual(alone.read_bytes(), before)
 
     def test_no_plan_fits_into_too_little_memory(self):
-        done = self.reprise("optimize", self.trace, "-o", self.plan, "--no-measure", "--memory-limit", 1000, status=1)
-        self.assertIn("1000 bytes", done.stderr)
+        search = ("optimize", self.trace, "-o", self.plan, "--no-measure", "--memory-limit")
+        for limit, written in ((1500, 1500), ("1.5kB", 1500), ("1 KiB", 1024)):
+            self.assertIn(f"{written} bytes", self.reprise(*search, limit, status=1).stderr)
+        for no_limit in ("0", "5XB", "kB", "99999999TB"):
+            self.assertIn(f"{no_limit} is no size above 0", self.reprise(*search, no_limit, status=2).stderr)
         self.assertFalse(self.plan.exists())
 
     def test_a_plan_that_takes_more_memory_says_so(self):
