@@ -11,6 +11,7 @@
 #include "costmodel/fit_contention.h"
 #include "costmodel/fit_units.h"
 #include "costmodel/recorded_steps.h"
+#include "data/schedule/dependencies.h"
 
 namespace reprise {
 namespace {
@@ -120,23 +121,6 @@ Result<std::vector<Measurement>> measurements_of(const Trace& solo,
          .samples = static_cast<int64_t>(count)});
   }
   return measurements;
-}
-
-std::vector<uint32_t> collectives_before(const Schedule& schedule) {
-  const size_t count = schedule.units.size();
-  std::vector<uint32_t> before(count, 0);
-  std::vector<std::vector<uint32_t>> needs(count);
-  for (const Dependency& edge : schedule.dependencies) {
-    if (edge.steps > 0 || edge.paces) continue;
-    needs[index_of(edge.after)].push_back(index_of(edge.before));
-  }
-  for (uint32_t unit = 0; unit < count; ++unit) {
-    for (const uint32_t needed : needs[unit]) {
-      const bool meets = schedule.units[needed].kind == UnitKind::kCollective;
-      before[unit] = std::max(before[unit], before[needed] + meets);
-    }
-  }
-  return before;
 }
 
 std::vector<std::string> overlapped_order(const Schedule& schedule) {

@@ -37,10 +37,6 @@ struct RecordedRun {
 Result<std::vector<Measurement>> measurements_of(const Trace& solo,
                                                  const Schedule& schedule);
 
-/// [unit] how many collectives of the same step it needs, one after the other,
-/// at most.
-std::vector<uint32_t> collectives_before(const Schedule& schedule);
-
 /// Names of the units in an order in which communication overlaps compute as
 /// much as a schedule allows without reordering: units that wait for no
 /// collective first, in their order, each collective where it becomes ready,

@@ -18,6 +18,7 @@
 #include "costmodel/fit_collectives.h"
 #include "costmodel/recorded_steps.h"
 #include "data/median.h"
+#include "data/schedule/dependencies.h"
 
 namespace reprise {
 namespace {

@@ -132,4 +132,22 @@ std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,
   return Finder(units, buffers).find();
 }
 
+std::vector<uint32_t> collectives_before(const Schedule& schedule) {
+  const size_t count = schedule.units.size();
+  std::vector<std::vector<uint32_t>> needs(count);
+  for (const Dependency& edge : schedule.dependencies) {
+    if (edge.steps > 0 || edge.paces) continue;
+    needs[index_of(edge.after)].push_back(index_of(edge.before));
+  }
+  std::vector<uint32_t> before(count, 0);
+  for (uint32_t unit = 0; unit < count; ++unit) {  // Topological.
+    for (const uint32_t needed : needs[unit]) {
+      const uint32_t own =
+          schedule.units[needed].kind == UnitKind::kCollective ? 1 : 0;
+      before[unit] = std::max(before[unit], before[needed] + own);
+    }
+  }
+  return before;
+}
+
 }  // namespace reprise

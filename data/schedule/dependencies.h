@@ -1,6 +1,7 @@
 // Dependencies of a schedule from what its units read and write.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "data/schedule/schedule.h"
@@ -18,5 +19,9 @@ std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,
 
 /// By (after, before, steps), each once.
 void sort_dependencies(std::vector<Dependency>* dependencies);
+
+/// [unit] Most collectives of the step, one waiting for the other, that it
+/// waits for. Those of one number may run as one.
+std::vector<uint32_t> collectives_before(const Schedule& schedule);
 
 }  // namespace reprise

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "data/schedule/dependencies.h"
 #include "optimizer/order/order_graph.h"
 
 namespace reprise {
@@ -17,7 +18,7 @@ StepGraph step_graph(const Schedule& schedule) {
                   .after = std::vector<std::vector<uint32_t>>(count),
                   .is_early = std::vector<bool>(count),
                   .is_gradient = std::vector<bool>(count),
-                  .depth = std::vector<uint32_t>(count)};
+                  .depth = collectives_before(schedule)};
   for (const Dependency& dependency : schedule.dependencies) {
     if (dependency.steps > 0 || dependency.paces) continue;
     graph.before[index_of(dependency.after)].push_back(
@@ -33,14 +34,6 @@ StepGraph step_graph(const Schedule& schedule) {
     }
     graph.is_early[u] = is_collective || reaches_collective[u];
     graph.is_gradient[u] = is_collective && !reaches_collective[u];
-  }
-  for (size_t u = 0; u < count; ++u) {
-    for (const uint32_t before : graph.before[u]) {
-      const bool is_collective =
-          schedule.units[before].kind == UnitKind::kCollective;
-      graph.depth[u] = std::max(graph.depth[u],
-                                graph.depth[before] + (is_collective ? 1 : 0));
-    }
   }
   return graph;
 }

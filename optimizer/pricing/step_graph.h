@@ -24,9 +24,9 @@ struct StepGraph {
   /// [unit] A collective that no other collective waits for: what buckets are
   /// made of first. Any of them may share one.
   std::vector<bool> is_gradient;
-  /// [unit] Most collectives, one waiting for the other, that it waits for. Of
-  /// those that others wait for, the ones of one depth may share a bucket:
-  /// whatever other buckets join within their depths, none waits for another.
+  /// [unit] As collectives_before. Of those that others wait for, the ones of
+  /// one depth may share a bucket: whatever other buckets join within their
+  /// depths, none waits for another.
   std::vector<uint32_t> depth;
 };
 StepGraph step_graph(const Schedule& schedule);

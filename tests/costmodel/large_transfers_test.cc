@@ -9,6 +9,7 @@
 #include <set>
 
 #include "costmodel/fit_costs.h"
+#include "data/schedule/dependencies.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
 namespace reprise {
