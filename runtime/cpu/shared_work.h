@@ -147,12 +147,14 @@ class SharedParts {
         count_(std::accumulate(stages_.begin(), stages_.end(), size_t{0})) {}
 
   size_t count() const { return count_; }
+  /// Never in parts.
+  bool is_whole() const { return count_ <= stages_.size(); }
 
   /// Runs `part(i)` for each i below count(), or `whole()`; true if all that
   /// ran returned true.
   template <typename Whole, typename Part>
   bool run(const Whole& whole, const Part& part) {
-    if (count_ <= stages_.size() || !steps_->shares()) return whole();
+    if (is_whole() || !steps_->shares()) return whole();
     const bool in_parts = trial_.in_parts();
     if (trial_.is_over()) {
       trial_.count_run();

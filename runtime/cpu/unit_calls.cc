@@ -205,7 +205,12 @@ bool UnitCalls::run_all() {
   return std::ranges::all_of(calls_, [&](Call& call) { return run(call); });
 }
 
+/// Of what no thread shares, as most of a loop's small units, the call alone.
 bool UnitCalls::run(Call& call) {
+  return call.shared.is_whole() ? run_whole(call) : run_shared(call);
+}
+
+bool UnitCalls::run_shared(Call& call) {
   return call.shared.run([&] { return run_whole(call); },
                          [&](size_t part) { return run_part(call, part); });
 }

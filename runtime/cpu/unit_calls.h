@@ -64,6 +64,7 @@ class UnitCalls {
   bool run(Call& call);
   bool run_part(const Call& call, size_t part) const;
   bool run_whole(const Call& call) const;
+  bool run_shared(Call& call);
 
   DotLibrary dots_;
   std::vector<Call> calls_;
