@@ -17,6 +17,7 @@
 #include "data/trace/intervals.h"
 #include "data/trace/trace_by_rank.h"
 #include "replay/collectives/collectives.h"
+#include "replay/graph/call_class.h"
 #include "replay/graph/operator_waits.h"
 #include "replay/graph/trace_graph.h"
 
@@ -37,20 +38,6 @@ constexpr size_t kMostSearched = 256;
 /// Times end here (the year 2096), delays and durations well before.
 constexpr int64_t kLatest = 4'000'000'000'000'000'000;
 constexpr int64_t kLongest = 1'000'000'000'000'000'000;
-
-/// What a host call does, by its name.
-enum class CallClass : uint8_t {
-  kPlain,
-  kCopy,        ///< May block until its copy is done.
-  kSyncDevice,  ///< Waits for all device work (cudaFree does, too).
-  kSyncStream,  ///< Waits for a stream.
-  kSyncEvent,   ///< Waits for a recorded event.
-  kStreamWait,  ///< Lets a stream wait for a recorded event.
-  kRecord,      ///< Records an event on a stream.
-  kStepMark,    ///< The range of a step.
-};
-/// By StringId, for all names of a trace.
-std::vector<CallClass> classify_calls(const Trace& trace);
 
 struct DraftNode {
   int64_t start_ns = 0;  ///< Recorded, on rank 0's clock; after any wait.

@@ -1,8 +1,6 @@
 // Host threads of an imported trace: nested ranges cut into the stretches that
 // each event spends itself, in order.
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -13,60 +11,6 @@
 
 namespace reprise {
 namespace {
-
-struct CallName {
-  std::string_view part;
-  CallClass call;
-};
-
-// Driver and runtime calls of CUDA, HIP and those that name theirs alike (MUSA,
-// MACA, Ascend's ACL); nsys appends "_v3020".
-constexpr CallName kCallNames[] = {
-    {"DeviceSynchronize", CallClass::kSyncDevice},
-    {"CtxSynchronize", CallClass::kSyncDevice},
-    {"StreamSynchronize", CallClass::kSyncStream},
-    {"EventSynchronize", CallClass::kSyncEvent},
-    {"StreamWaitEvent", CallClass::kStreamWait},
-    {"EventRecord", CallClass::kRecord},
-    {"SynchronizeDevice", CallClass::kSyncDevice},
-    {"SynchronizeStream", CallClass::kSyncStream},
-    {"SynchronizeEvent", CallClass::kSyncEvent},
-    {"RecordEvent", CallClass::kRecord},
-    {"Memcpy", CallClass::kCopy},
-    {"Memset", CallClass::kCopy},
-    {"cudaFree", CallClass::kSyncDevice},
-    {"hipFree", CallClass::kSyncDevice},
-    {"cuMemFree", CallClass::kSyncDevice},
-};
-
-// Whole names of SYCL's unified runtime and of Level Zero.
-constexpr CallName kIntelCalls[] = {
-    {"urQueueFinish", CallClass::kSyncStream},
-    {"urEventWait", CallClass::kSyncEvent},
-    {"zeCommandQueueSynchronize", CallClass::kSyncStream},
-    {"zeCommandListHostSynchronize", CallClass::kSyncStream},
-    {"zeEventHostSynchronize", CallClass::kSyncEvent},
-};
-
-CallClass class_of(std::string_view name) {
-  if (name.starts_with("ProfilerStep")) return CallClass::kStepMark;
-  for (const CallName& known : kIntelCalls) {
-    if (name == known.part) return known.call;
-  }
-  constexpr std::string_view kApis[] = {"cu", "hip", "musa", "mc", "aclrt"};
-  const bool api =
-      std::any_of(std::begin(kApis), std::end(kApis),
-                  [&](auto prefix) { return name.starts_with(prefix); });
-  // cudaFreeHost and cudaFreeAsync wait for nothing.
-  if (!api || name.find("FreeHost") != name.npos ||
-      name.find("FreeAsync") != name.npos) {
-    return CallClass::kPlain;
-  }
-  for (const CallName& known : kCallNames) {
-    if (name.find(known.part) != name.npos) return known.call;
-  }
-  return CallClass::kPlain;
-}
 
 bool waits_for_device(CallClass call) {
   return call == CallClass::kSyncDevice || call == CallClass::kSyncStream ||
@@ -401,14 +345,6 @@ bool only_polls(const GraphDraft& draft, const std::vector<uint32_t>& events) {
 }
 
 }  // namespace
-
-std::vector<CallClass> classify_calls(const Trace& trace) {
-  std::vector<CallClass> classes(trace.strings.size(), CallClass::kPlain);
-  for (size_t id = 0; id < trace.strings.size(); ++id) {
-    classes[id] = class_of(trace.strings[id]);
-  }
-  return classes;
-}
 
 void add_host_thread(GraphDraft& draft, uint32_t stream) {
   const auto sorted_by_nesting = [&](uint32_t a, uint32_t b) {

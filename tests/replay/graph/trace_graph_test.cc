@@ -185,26 +185,27 @@ TEST(TraceGraph, InfersWhatARecordedWaitOfAnUnknownEventFollows) {
   EXPECT_EQ(trace.edges("prefetch", "use"), "");
 }
 
-TEST(TraceGraph, WorkWaitsInTurnForWhatWasPrefetched) {
-  // Each use is told to wait when the gather of the next one has been issued,
-  // and the last two begin when all gathers have long ended. The first one
-  // begins 3 us after its own.
-  const Built trace = built(R"(
+// Each use is told to wait by `call` when the gather of the next one has been
+// issued, and the last two begin when all gathers have long ended. The first
+// one begins 3 us after its own.
+void expect_waits_in_turn(const std::string& call) {
+  const Built trace = built(fmt::format(R"(
     h0 runtime cudaLaunchKernel 0-5 #1
     h0 runtime cudaLaunchKernel 6-10 #2
-    h0 runtime cudaStreamWaitEvent 11-12
+    h0 runtime {0} 11-12
     h0 runtime cudaLaunchKernel 13-15 #3
     h0 runtime cudaLaunchKernel 16-20 #4
-    h0 runtime cudaStreamWaitEvent 21-22
+    h0 runtime {0} 21-22
     h0 runtime cudaLaunchKernel 23-25 #5
-    h0 runtime cudaStreamWaitEvent 26-27
+    h0 runtime {0} 26-27
     h0 runtime cudaLaunchKernel 28-30 #6
     d0x collective all-gather 20-40 #1 ranks=2
     d0x collective all-gather 42-62 #2 ranks=2
     d0x collective all-gather 64-84 #4 ranks=2
     d0 compute use 43-143 #3
     d0 compute use 144-244 #5
-    d0 compute use 245-345 #6)");
+    d0 compute use 245-345 #6)",
+                                        call));
   const std::vector<uint32_t> gathers = trace.nodes("all-gather");
   const std::vector<uint32_t> uses = trace.nodes("use");
   ASSERT_EQ(gathers.size(), 3U);
@@ -216,7 +217,19 @@ TEST(TraceGraph, WorkWaitsInTurnForWhatWasPrefetched) {
       const TimedGraph::Edge edge = trace.graph.edges[at];
       if (edge.kind == EdgeKind::kInferred) awaited.push_back(edge.from);
     }
-    EXPECT_EQ(awaited, std::vector<uint32_t>{gathers[turn]}) << turn;
+    EXPECT_EQ(awaited, std::vector<uint32_t>{gathers[turn]}) << call << turn;
+  }
+}
+
+TEST(TraceGraph, WorkWaitsInTurnForWhatWasPrefetched) {
+  expect_waits_in_turn("cudaStreamWaitEvent");
+}
+
+TEST(TraceGraph, BarriersOfIntelsRuntimeMakeQueuesWait) {
+  for (const char* call :
+       {"urEnqueueEventsWaitWithBarrier", "urEnqueueEventsWaitWithBarrierExt",
+        "zeCommandListAppendBarrier", "zeCommandListAppendWaitOnEvents"}) {
+    expect_waits_in_turn(call);
   }
 }
 
