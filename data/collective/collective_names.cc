@@ -29,7 +29,7 @@ std::string squeezed(std::string_view name) {
 }
 
 // A longer word stands before those that it contains.
-constexpr std::array<std::pair<std::string_view, K>, 16> kOperations = {{
+constexpr std::array<std::pair<std::string_view, K>, 17> kOperations = {{
     {"allreduce", K::kAllReduce},
     {"allgather", K::kAllGather},
     {"reducescatter", K::kReduceScatter},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<std::string_view, K>, 16> kOperations = {{
     {"collectivepermute", K::kUnknown},
     {"sendrecv", K::kUnknown},
     {"generic", K::kUnknown},
+    {"onecclreducebase", K::kUnknown},
     {"barrier", K::kBarrier},
     {"broadcast", K::kBroadcast},
     {"bcast", K::kBroadcast},

@@ -281,8 +281,10 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   const CollectiveKind kind = info && info->kind != kUnknown
                                   ? info->kind
                                   : collective_named(trace.text(event.name));
-  // A call inside a call ("barrier" made of an all-reduce) keeps its own.
-  if (call.kind != kUnknown && kind != kUnknown && kind != call.kind) return;
+  // A call inside a call ("barrier" made of an all-reduce, or an all-reduce's
+  // own barrier) keeps its own, of the same ranks.
+  if (call.kind != kUnknown && kind != kUnknown && kind != call.kind)
+    return absorb_ranks(trace, event, call);
   if (call.kind == kUnknown) call.kind = kind;
   if (call.sequence < 0) call.sequence = event.sequence;
   if (!call.exact) {
@@ -306,14 +308,22 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
         info->input_elements >= 0 && info->output_elements >= 0 && bytes > 0;
     call.bytes = call.exact ? bytes : std::max(call.bytes, bytes);
   }
-  const Signature& signature = signatures_[static_cast<size_t>(event.detail)];
-  if (call.communicator < 0) call.communicator = signature.communicator;
-  if (call.group < 0) call.group = signature.group;
-  if (call.group_size < 0) call.group_size = info->group_size;
+  absorb_ranks(trace, event, call);
   if (info->peer >= 0 && (call.peer < 0 || call.peer_in_group)) {
     call.peer = info->peer;
     call.peer_in_group = false;
   }
+}
+
+void CollectiveCallFinder::absorb_ranks(const Trace& trace, const Event& event,
+                                        CollectiveCall& call) const {
+  const CollectiveInfo* info = info_of(trace, event);
+  if (info == nullptr || is_message(call.kind) != is_message(info->kind))
+    return;
+  const Signature& signature = signatures_[static_cast<size_t>(event.detail)];
+  if (call.communicator < 0) call.communicator = signature.communicator;
+  if (call.group < 0) call.group = signature.group;
+  if (call.group_size < 0) call.group_size = info->group_size;
 }
 
 // One kernel moves what all of its calls do; of messages it is as long as those

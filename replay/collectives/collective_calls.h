@@ -89,6 +89,8 @@ class CollectiveCallFinder {
   void number_signatures(const Trace& frame);
   CollectiveCall recorded(const Trace& trace, uint32_t index) const;
   void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
+  void absorb_ranks(const Trace& trace, const Event& event,
+                    CollectiveCall& call) const;
   void absorb_coalesced(const Trace& trace, std::span<const uint32_t> ranges,
                         CollectiveCall& call);
   /// Of a kernel of messages: its peer, or those of an exchange with several.

@@ -32,6 +32,12 @@ bool is_description(const Trace& trace, const Event& event) {
   return info || describes_collective(trace.text(event.name));
 }
 
+// More than its operation.
+bool tells_of_call(const Trace& trace, const Event& event) {
+  const CollectiveInfo* info = info_of(trace, event);
+  return info && (info->input_elements >= 0 || !info->communicator.empty());
+}
+
 // Elements of the largest argument in `"input_dims": [[4, 2048], [[8], [8]],
 // …]` (a list of tensors counts as their sum); 0 when there is none.
 int64_t largest_elements(std::string_view json) {
@@ -145,6 +151,7 @@ CollectiveDescriptions::CollectiveDescriptions(const RankEvents& events,
     if (is_description(trace_, trace_.events[i])) ranges_.push_back(i);
   }
   tie_by_containment();
+  tie_by_record();
   tie_by_external_id(device);
   tie_by_order(device);
 }
@@ -231,6 +238,39 @@ void CollectiveDescriptions::tie_by_containment() {
       tied_[launch.i].push_back(range);
       used_[range - first_] = true;
     }
+  }
+}
+
+// Within the operator c10d's other backends (XCCL) end the record of a call
+// before they launch its kernels: it is the only one between the operator's
+// start and the launch.
+void CollectiveDescriptions::tie_by_record() {
+  std::vector<std::tuple<uint32_t, int64_t, uint32_t>> records;
+  for (const uint32_t index : ranges_) {
+    const Event& event = trace_.events[index];
+    if (tells_of_call(trace_, event))
+      records.emplace_back(event.stream, event.start_ns, index);
+  }
+  std::sort(records.begin(), records.end());
+  const auto told = [&](uint32_t range) {
+    return tells_of_call(trace_, trace_.events[range]);
+  };
+  for (size_t i = 0; i < tied_.size(); ++i) {
+    std::vector<uint32_t>& ranges = tied_[i];
+    if (ranges.empty() || std::any_of(ranges.begin(), ranges.end(), told))
+      continue;
+    const Event& call = trace_.events[ranges.front()];
+    const auto first =
+        std::lower_bound(records.begin(), records.end(),
+                         std::tuple(call.stream, call.start_ns, uint32_t{0}));
+    const auto last =
+        std::lower_bound(first, records.end(),
+                         std::tuple(call.stream, launch_ns_[i], uint32_t{0}));
+    if (last - first != 1) continue;
+    const uint32_t record = std::get<2>(*first);
+    if (trace_.events[record].end_ns > launch_ns_[i]) continue;
+    ranges.push_back(record);
+    used_[record - first_] = true;
   }
 }
 

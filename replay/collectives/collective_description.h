@@ -1,5 +1,5 @@
 // Which host ranges describe which device collective: the ranges around the
-// call that launched it.
+// call that launched it, and a description that ended within these before it.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ class CollectiveDescriptions {
  private:
   void find_launches(std::span<const uint32_t> device);
   void tie_by_containment();
+  void tie_by_record();
   void tie_by_external_id(std::span<const uint32_t> device);
   void tie_by_order(std::span<const uint32_t> device);
 

@@ -292,13 +292,15 @@ std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
   KinetoCollective collective;
   CollectiveInfo& info = collective.info;
   info.kind = kind;
+  bool own_barrier = false;
   if (!details.collective.empty()) {
     constexpr CollectiveKind kUnknown = CollectiveKind::kUnknown;
     const CollectiveKind told =
         collective_named(json_unescaped(details.collective));
     // A kernel says more by its name than by "coalesced"; a wait is none.
     if (told == kUnknown && kind == kUnknown) return std::nullopt;
-    if (told != kUnknown) info.kind = told;
+    own_barrier = kind == CollectiveKind::kBarrier && told != kUnknown;
+    if (told != kUnknown && !own_barrier) info.kind = told;
   }
   info.communicator = json_unescaped(
       details.group_name.empty() ? details.group_id : details.group_name);
@@ -315,6 +317,12 @@ std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
   if (is_address(info.communicator)) {
     info.communicator.clear();
     collective.group_is_address = true;
+  }
+  // oneCCL's kernels within a call: what that moves is another one's.
+  if (own_barrier) {
+    info.input_elements = info.output_elements = -1;
+    collective.sequence = -1;
+    return collective;
   }
   take_shapes(details, info);
   info.peer = peer_of(details, info.kind);

@@ -90,11 +90,17 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
+/// What oneCCL's collectives compute beside the transfer, on a rank's own data.
+bool is_local(std::string_view name) {
+  return name.starts_with("oneccl_reduce_average") ||
+         name.starts_with("oneccl_pre_operation");
+}
+
 /// Kernels of NCCL, RCCL and oneCCL, and of HCCL, MCCL and XCCL, which name
 /// theirs alike.
 bool starts_with_ccl(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
-  if (name.starts_with("oneccl")) return true;
+  if (name.starts_with("oneccl")) return !is_local(name);
   if (name.size() < 4) return false;
   const auto lower = [](char c) { return static_cast<char>(c | 0x20); };
   constexpr std::string_view kFirst = "nrhmx";
@@ -175,9 +181,10 @@ const KinetoName& KinetoNames::of_kernel(std::string_view raw,
   Known& one = known(raw);
   if (!one.is_kernel) {
     one.is_kernel = true;
-    one.name.communicates |= tell_collective(arguments);
+    const std::string_view name = spool_.text(one.name.id);
+    one.name.communicates |= !is_local(name) && tell_collective(arguments);
     if (!one.name.communicates) {
-      const auto kind = kind_of_peer_memory_kernel(spool_.text(one.name.id));
+      const auto kind = kind_of_peer_memory_kernel(name);
       one.name.communicates = kind.has_value();
       one.name.kind = kind.value_or(CollectiveKind::kUnknown);
     }

@@ -461,6 +461,38 @@ TEST(Kineto, KernelsOfOneCclAreCollectives) {
   EXPECT_EQ(file.named("gemm_kernel").kind, EventKind::kCompute);
 }
 
+// oneCCL runs several kernels a call, all with the call's arguments.
+TEST(Kineto, OneOfOneCclsKernelsMovesWhatTheCallDoes) {
+  const std::string arguments =
+      R"("Collective name": "allreduce", "In msg nelems": 10,
+         "Out msg nelems": 10, "Group size": 2, "dtype": "Float",
+         "Process Group Name": "3", "Process Group Ranks": "[0, 1]", "Seq": 7)";
+  std::string events;
+  int64_t start = 10;
+  for (const char* name :
+       {"oneccl_invoke_barrier", "oneccl_reduce_base<float, 2, 16>",
+        "oneccl_reduce_average<float, 8, 32>"}) {
+    events += fmt::format(
+        R"({}{{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": 3,
+        "ts": {}, "dur": 5, "args": {{"device": 0, "sycl queue": 3,
+        "correlation": {}, {}}}}})",
+        events.empty() ? "" : ", ", name, start, start, arguments);
+    start += 10;
+  }
+  const Imported file = import_text(R"({"traceEvents": [)" + events + "]}");
+  const Event& barrier = file.named("oneccl_invoke_barrier");
+  EXPECT_EQ(file.collective_of(barrier).kind, CollectiveKind::kBarrier);
+  EXPECT_EQ(file.collective_of(barrier).communicator, "3");
+  EXPECT_EQ(barrier.bytes, 0);
+  EXPECT_EQ(barrier.sequence, -1);
+  const Event& transfer = file.named("oneccl_reduce_base<float, 2, 16>");
+  EXPECT_EQ(file.collective_of(transfer).kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(transfer.bytes, 40);
+  EXPECT_EQ(transfer.sequence, 7);
+  EXPECT_EQ(file.named("oneccl_reduce_average<float, 8, 32>").kind,
+            EventKind::kCompute);
+}
+
 TEST(Kineto, SynchronizationsNameWhatTheyWaitFor) {
   const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
   {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 20, "ts": 1695835585751488, "dur": 3, "args": {"External id": 5170, "cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 5169, "wait_on_cuda_event_id": 1, "stream": 20, "correlation": 5170, "device": 0, "context": 1}},

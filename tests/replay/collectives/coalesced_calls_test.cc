@@ -217,6 +217,35 @@ TEST(CoalescedCalls, CoalescedGathersAreOneKernels) {
   EXPECT_EQ(summary(text), "all-gather 600 from -1: 0@100 1@100 2@100\n");
 }
 
+// XCCL ends the record of a call before it launches the call's kernels, within
+// the operator: all are of its ranks, and one moves its bytes.
+TEST(CoalescedCalls, KernelsLaunchedBehindARecordAreItsOperators) {
+  std::string text;
+  for (const int rank : {0, 1, 2, 3}) {
+    text += fmt::format(
+        "{0} host t1 0 100 c10d::allreduce_\n"
+        "{0} host t1 1 7 record_param_comms comm={1} group={1} type=f32 "
+        "op=all-reduce in=25 out=25 seq=4\n",
+        rank, rank < 2 ? "0,1" : "2,3");
+    int correlation = 0;
+    for (const char* name :
+         {"oneccl_invoke_barrier", "oneccl_reduce_base", "oneccl_barrier"}) {
+      const int at = 10 + 20 * correlation++;
+      text += fmt::format(
+          "{0} launch t1 {1} {2} urEnqueueKernelLaunch corr={3}\n"
+          "{0} collective d7 {4} {5} {6} corr={3}\n",
+          rank, at, at + 5, correlation, 10 * at + rank, 10 * at + 100, name);
+    }
+  }
+  EXPECT_EQ(summary(text),
+            "barrier 0 from -1: 0@100 1@101\n"
+            "barrier 0 from -1: 2@102 3@103\n"
+            "all-reduce 100 from -1: 0@300 1@301\n"
+            "all-reduce 100 from -1: 2@302 3@303\n"
+            "barrier 0 from -1: 0@500 1@501\n"
+            "barrier 0 from -1: 2@502 3@503\n");
+}
+
 // Its own range is around the launch of the second kernel.
 TEST(CoalescedCalls, ADescribedKernelHasNoOthersCalls) {
   std::string text;
