@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "data/formats/json_objects.h"
 #include "data/formats/node_dependencies.h"
@@ -59,11 +61,21 @@ class EtImport {
   void finish(std::string_view document);
 
  private:
+  /// A node that the file gives no time.
+  struct Untimed {
+    int64_t id = -1, parent = -1;
+    Event event;
+    bool spans = false;  ///< From what lies in it.
+  };
+
   uint32_t stream_of(const EtNode& node);
   bool place(const EtNode& node, Event& event);
+  void keep(const Event& event);
+  void widen(int64_t id, const Event& event);
+  void settle_untimed();
   void describe(const EtNode& node, Event& event);
   void note_rank(const EtCollective& call);
-  void note_step(const EtNode& node, const Event& event);
+  void note_step(std::string_view name, const Event& event);
   std::string communicator(const std::string& name);
   void settle_rank();
 
@@ -78,6 +90,8 @@ class EtImport {
   int32_t last_collective_ = -1;
   std::set<int64_t> default_ranks_, group_ranks_, other_ranks_;
   int64_t timed_ = 0;
+  std::vector<Untimed> untimed_;
+  std::unordered_map<int64_t, size_t> untimed_place_;  ///< By id.
 };
 
 uint32_t EtImport::stream_of(const EtNode& node) {
@@ -154,16 +168,59 @@ void EtImport::note_rank(const EtCollective& call) {
   }
 }
 
-void EtImport::note_step(const EtNode& node, const Event& event) {
+void EtImport::note_step(std::string_view name, const Event& event) {
   constexpr std::string_view kStep = "ProfilerStep#";
-  if (!node.start_ns || !node.name.starts_with(kStep)) return;
-  const auto step = parse_integer(node.name.substr(kStep.size()));
+  if (!name.starts_with(kStep)) return;
+  const auto step = parse_integer(name.substr(kStep.size()));
   if (!step || *step < 0 || *step > INT32_MAX) return;
   spool_.add_step({.rank = rank_,
                    .step = static_cast<int32_t>(*step),
                    .start_ns = event.start_ns,
                    .end_ns = event.end_ns});
   ++report_.steps;
+}
+
+void EtImport::keep(const Event& event) {
+  spool_.add(event);
+  ++report_.events;
+  report_.kernels += event.kind == EventKind::kCompute;
+}
+
+/// What a host's node lies in lasts as long.
+void EtImport::widen(int64_t id, const Event& event) {
+  const auto found = untimed_place_.find(id);
+  if (found == untimed_place_.end()) return;
+  Untimed& outer = untimed_[found->second];
+  Event& span = outer.event;
+  span.start_ns =
+      outer.spans ? std::min(span.start_ns, event.start_ns) : event.start_ns;
+  span.end_ns =
+      outer.spans ? std::max(span.end_ns, event.end_ns) : event.end_ns;
+  span.enqueue_ns = span.start_ns;
+  outer.spans = true;
+}
+
+/// In a file without times all keep their order. In one with times
+/// (chakra_trace_link's) those that Kineto did not have, steps among them, last
+/// as long as what lies in them.
+void EtImport::settle_untimed() {
+  if (timed_ > 0) {
+    for (size_t i = untimed_.size(); i-- > 0;) {
+      if (untimed_[i].spans) widen(untimed_[i].parent, untimed_[i].event);
+    }
+  }
+  for (const Untimed& one : untimed_) {
+    const std::string name = spool_.text(one.event.name);
+    if (timed_ > 0 && (is_pseudo_node(name) || !one.spans)) {
+      ++report_.ignored["node without a time"];
+      continue;
+    }
+    // The root is its own parent.
+    if (timed_ == 0 && one.parent >= 0 && one.parent != one.id)
+      dependencies_.add(one.parent, one.id);
+    if (timed_ > 0) note_step(name, one.event);
+    keep(one.event);
+  }
 }
 
 void EtImport::add(const EtNode& node) {
@@ -183,10 +240,6 @@ void EtImport::add(const EtNode& node) {
   event.name = spool_.intern(node.name);
   event.external_id = node.id;
   event.correlation = node.correlation;
-  // A timed node lies within its parent; the root is its own.
-  if (!node.start_ns && node.parent >= 0 && node.parent != node.id) {
-    dependencies_.add(node.parent, node.id);
-  }
   for (const int64_t before : node.dependencies) {
     dependencies_.add(before, node.id);
   }
@@ -199,10 +252,14 @@ void EtImport::add(const EtNode& node) {
     event.attributes =
         static_cast<int32_t>(index_of(spool_.intern(attributes)));
   }
-  note_step(node, event);
-  spool_.add(event);
-  ++report_.events;
-  report_.kernels += event.kind == EventKind::kCompute;
+  if (!node.start_ns) {
+    untimed_place_.emplace(node.id, untimed_.size());
+    untimed_.push_back({node.id, node.parent, event});
+    return;
+  }
+  if (!is_device_work(node)) widen(node.parent, event);
+  note_step(node.name, event);
+  keep(event);
 }
 
 /// A place in the default group is the rank, one in another group that member
@@ -218,6 +275,7 @@ void EtImport::settle_rank() {
 }
 
 void EtImport::finish(std::string_view document) {
+  settle_untimed();
   dependencies_.finish(report_);
   settle_rank();
   RankInfo& rank = spool_.rank(rank_);

@@ -46,5 +46,40 @@ TEST(PytorchEt, TheRankStaysOpenWhereGroupsDisagree) {
             kUnknownRank);
 }
 
+// chakra_trace_link's nodes: what Kineto did not have is without a time.
+TEST(PytorchEt, UntimedNodesAmongTimedOnesLastAsLongAsWhatLiesInThem) {
+  const auto node = [](int id, const char* name, int parent,
+                       const char* more = "") {
+    return fmt::format(
+        R"(, {{"id": {}, "name": "{}", "ctrl_deps": {}, "attrs": [)"
+        R"({{"name": "tid", "type": "uint64", "value": 1}}]{}}})",
+        id, name, parent, more);
+  };
+  ReadInput read = read_input(
+      pytorch_et_reader(),
+      R"({"schema": "1.1.1-chakra.0.0.4", "pid": 11, "nodes": [)"
+      R"({"id": 1, "name": "[pytorch|profiler|execution_trace|process]",)"
+      R"( "ctrl_deps": 1, "attrs": []})" +
+          node(2, "[pytorch|profiler|execution_trace|thread]", 1) +
+          node(3, "ProfilerStep#4", 2) + node(4, "outer", 3) +
+          node(5, "first", 4, R"(, "ts": 5000000000.0, "inclusive_dur": 30)") +
+          node(6, "kernel", 5,
+               R"(, "ts": 5000000040.0, "inclusive_dur": 70,)"
+               R"( "cat": "kernel", "stream": 7)") +
+          node(7, "last", 3, R"(, "ts": 5000000030.0, "inclusive_dur": 20)") +
+          node(8, "unmatched", 3) + "]}");
+  EXPECT_EQ(read.report.events, 5);
+  EXPECT_EQ(read.report.ignored.at("node without a time"), 3);
+  const Trace trace = read.gather();
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps[0].step, 4);
+  EXPECT_EQ(trace.steps[0].start_ns, 5'000'000'000'000);
+  EXPECT_EQ(trace.steps[0].end_ns, 5'000'000'050'000);
+  for (const Event& event : trace.events) {
+    EXPECT_GE(event.start_ns, 5'000'000'000'000) << trace.text(event.name);
+  }
+  EXPECT_EQ(find_event(trace, "outer")->end_ns, 5'000'000'030'000);
+}
+
 }  // namespace
 }  // namespace reprise
