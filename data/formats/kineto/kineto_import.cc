@@ -76,9 +76,9 @@ void KinetoImport::add_complete(const ChromeEvent& source) {
     autograd_ |= category != KinetoCategory::kNone;
   }
   if (category == KinetoCategory::kProfilerSpan) return ignore(Ignored::kSpan);
-  if (category == KinetoCategory::kDeviceAnnotation) {
+  if (category == KinetoCategory::kDeviceAnnotation)
     return ignore(Ignored::kDeviceAnnotation);
-  }
+  if (category == KinetoCategory::kRepeated) return ignore(Ignored::kRepeated);
   if (category == KinetoCategory::kPythonFunction && !kept_.python_functions) {
     return ignore(Ignored::kPythonFunction);
   }
@@ -384,10 +384,10 @@ void KinetoImport::finish_rank() {
 
 void KinetoImport::finish_report() {
   constexpr std::array<const char*, static_cast<size_t>(Ignored::kCount)>
-      kWords = {"flow arrow",      "metadata row",
-                "instant event",   "counter",
-                "profiler's span", "device copy of an annotation",
-                "Python function", "end of an event"};
+      kWords = {
+          "flow arrow",      "metadata row",    "instant event",
+          "counter",         "profiler's span", "device copy of an annotation",
+          "Python function", "end of an event", "record of what a call did"};
   for (size_t i = 0; i < kWords.size(); ++i) {
     if (ignored_[i] > 0) report_.ignored[kWords[i]] += ignored_[i];
   }

@@ -48,6 +48,7 @@ class KinetoImport {
     kDeviceAnnotation,
     kPythonFunction,
     kEnd,
+    kRepeated,
     kCount
   };
 

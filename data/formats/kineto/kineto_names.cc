@@ -53,6 +53,8 @@ constexpr CategoryName kCategories[] = {
     {"glow_runtime", KinetoCategory::kRuntime},
     {"privateuse1_runtime", KinetoCategory::kRuntime},
     {"privateuse1_driver", KinetoCategory::kRuntime},
+    {"cuda_event", KinetoCategory::kRepeated},
+    {"xpu_sync", KinetoCategory::kRepeated},
     {"mtia_runtime", KinetoCategory::kMtia},
     {"mtia_ccp_events", KinetoCategory::kMtia},
     {"mtia_insight", KinetoCategory::kMtia},

@@ -24,7 +24,8 @@ enum class KinetoCategory : uint8_t {
   kOverhead,
   kDeviceAnnotation,  ///< A device-side copy of a host's annotation.
   kProfilerSpan,
-  kMtia,  ///< Work of an accelerator whose traces have no kernels.
+  kRepeated,  ///< An event's record, or a wait, that a host's call stands for.
+  kMtia,      ///< Work of an accelerator whose traces have no kernels.
 };
 
 /// `category` with its quotes, as in the file.

@@ -493,6 +493,22 @@ TEST(Kineto, OneOfOneCclsKernelsMovesWhatTheCallDoes) {
             EventKind::kCompute);
 }
 
+// Kineto of 2026 puts them beside the calls, on rows of no thread.
+TEST(Kineto, RecordsOfEventsAndWaitsAreNoWorkOfAHost) {
+  const Imported file = import_text(R"json({"traceEvents": [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 900,
+     "tid": 901, "ts": 10, "dur": 2, "args": {"correlation": 5}},
+    {"ph": "X", "cat": "cuda_event", "name": "cudaEventRecord", "pid": 0,
+     "tid": 7, "ts": 40, "dur": 0.001,
+     "args": {"event_id": 3, "stream": 7, "correlation": 5, "device": 0}},
+    {"ph": "X", "cat": "xpu_sync", "name": "zeEventHostSynchronize", "pid": -1,
+     "tid": 901, "ts": 50, "dur": 9, "args": {"correlation": 6}}
+  ]})json");
+  EXPECT_EQ(file.report.events, 1);
+  EXPECT_EQ(file.report.ignored.at("record of what a call did"), 2);
+  ASSERT_EQ(file.trace.streams.size(), 1U);
+}
+
 TEST(Kineto, SynchronizationsNameWhatTheyWaitFor) {
   const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
   {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 20, "ts": 1695835585751488, "dur": 3, "args": {"External id": 5170, "cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 5169, "wait_on_cuda_event_id": 1, "stream": 20, "correlation": 5170, "device": 0, "context": 1}},
