@@ -9,6 +9,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
+#include "data/trace/call_index.h"
 #include "replay/analysis/device_work.h"
 
 namespace reprise {
@@ -56,12 +57,28 @@ struct Sums {
 };
 using SumsByName = std::map<uint32_t, Sums>;
 
+/// When it began, or was launched where that is known: a device may do it in a
+/// later step.
+int64_t asked_ns(const RankEvents& events, const CallIndex& calls,
+                 const Event& event) {
+  const Trace& trace = events.trace;
+  if (event.correlation < 0 ||
+      trace.streams[event.stream].kind != StreamKind::kDeviceStream)
+    return event.start_ns;
+  const uint32_t call = calls.of(event.correlation);
+  return call == CallIndex::kNoCall ? event.start_ns
+                                    : trace.events[call].start_ns;
+}
+
 SumsByName sums_of(const RankEvents& events, const RankSteps& steps) {
   SumsByName sums;
+  const CallIndex calls(std::span(events.trace.events)
+                            .subspan(events.first, events.last - events.first),
+                        static_cast<uint32_t>(events.first));
   for (size_t index = events.first; index < events.last; ++index) {
     const Event& event = events.trace.events[index];
     if (!counts(event.kind)) continue;
-    const int32_t place = step_at(steps.marks, event.start_ns);
+    const int32_t place = step_at(steps.marks, asked_ns(events, calls, event));
     if (place < 0) continue;
     const auto step = static_cast<size_t>(place);
     const int64_t time_ns = saturating_subtract(event.end_ns, event.start_ns);

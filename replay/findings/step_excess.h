@@ -25,14 +25,14 @@ struct StepExcess {
   int64_t excess_ns() const { return slow_ns - other_ns; }
 };
 
-/// Of the events of one name on one rank that begin in a step, by the sum of
-/// their times: the name with the greatest excess of the median slow step over
-/// the median of the others; of those with nearly as much, the one that the
-/// others hold least of; but a rank's kernels, where nearly all of them got
-/// longer by as much in all, as what waits for them is the same excess. What
-/// fills nearly all of a slow step tells nothing. None where nothing takes
-/// longer. **Cost** linear in the trace's events, and a sum for each name and
-/// step of a rank.
+/// Of the events of one name on one rank that a step begins or launches, by the
+/// sum of their times: the name with the greatest excess of the median slow
+/// step over the median of the others; of those with nearly as much, the one
+/// that the others hold least of; but a rank's kernels, where nearly all of
+/// them got longer by as much in all, as what waits for them is the same
+/// excess. What fills nearly all of a slow step tells nothing. None where
+/// nothing takes longer. **Cost** linear in the trace's events, and a sum for
+/// each name and step of a rank.
 std::optional<StepExcess> step_excess(const TraceByRank& trace,
                                       std::span<const int32_t> slow);
 

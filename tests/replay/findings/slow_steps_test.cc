@@ -107,5 +107,48 @@ TEST(Findings, SlowStepsOfLongerKernelsAskForClocks) {
       << slow_steps(more)->action;
 }
 
+// Eight steps of 10 ms. Behind the host's end of two of them, beside the next
+// one, the device copies for 8 ms; these two may last 8 ms longer themselves.
+Findings with_copies(bool costly) {
+  std::string text;
+  int begin = 0;
+  for (int number = 0; number < 8; ++number) {
+    const bool copies = number % 3 == 2;
+    const int end = begin + (copies && costly ? 18'000 : 10'000);
+    text += fmt::format(
+        "step 0 {0} {1}-{2}\n"
+        "h0 host-op aten::mm {1}-{3}\n"
+        "h0 runtime cudaLaunchKernel {3}-{4} #{5}\n"
+        "d0x compute gemm {4}-{6} #{5}\n",
+        number, begin, end, begin + 1'000, begin + 1'010, 10 * number + 9,
+        begin + 9'000);
+    for (int copy = 0; copies && copy < 4; ++copy) {
+      const int start = end + 2'000 * copy;
+      text += fmt::format(
+          "h0 runtime cudaMemcpyAsync {0}-{1} #{2}\n"
+          "d0 copy save {3}-{4} #{2}\n",
+          end - 100 + 10 * copy, end - 95 + 10 * copy, 10 * number + copy + 1,
+          start, start + 2'000);
+    }
+    begin = end;
+  }
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(parse_trace_text(text));
+  return find_all_findings(recorded, analyze(recorded).value());
+}
+
+TEST(Findings, SlowStepsHoldWhatTheyLaunched) {
+  const Findings costly = with_copies(true);
+  ASSERT_NE(slow_steps(costly), nullptr);
+  EXPECT_TRUE(slow_steps(costly)->what.ends_with(
+      "save on rank 0 takes 8 ms in these, 0 us in the others"))
+      << slow_steps(costly)->what;
+}
+
+TEST(Findings, AStepIsNotSlowThatTheNextOneMakesUpFor) {
+  const Findings free = with_copies(false);
+  EXPECT_EQ(slow_steps(free), nullptr) << slow_steps(free)->what;
+}
+
 }  // namespace
 }  // namespace reprise
