@@ -209,6 +209,33 @@ class Roles(unittest.TestCase):
         self.assertEqual(roles.next_values([a, b], [leaf("b.w"), leaf("a.w")]), [1, 0])
         self.assertEqual(roles.next_values([a, b], [leaf("0.w"), leaf("1.w")]), [0, 1])
 
+    def test_what_another_argument_holds_a_part_of_comes_after_it(self):
+        p, moments = roles.Argument("p", [leaf("w")], False), roles.Argument("m", [leaf("mu.w"), leaf("nu.w")], False)
+        frozen = roles.Argument("frozen", [leaf("w")], False)
+        results = [leaf("0.w"), leaf("1.mu.w"), leaf("1.nu.w"), leaf("2", ())]
+        self.assertEqual(roles.next_values([p, frozen, moments], results), [0, None, 1])
+        inner = [leaf("0.0.w"), leaf("0.1.mu.w"), leaf("0.1.nu.w"), leaf("1.w")]
+        self.assertEqual(roles.next_values([p, frozen, moments], inner), [0, 3, 1])
+
+    def test_equal_structures_pair_by_what_follows_them_where_no_name_tells(self):
+        a, b = (roles.Argument(name, [leaf("w")], False) for name in ("a", "b"))
+        asked = []
+
+        def tell(places, parts):
+            asked.append((places, parts))
+            return {(place, part): 0.1 if (place, part) in ((0, 1), (1, 0)) else 1.2 for place in places for part in parts}
+
+        self.assertEqual(roles.next_values([a, b], [leaf("0.w"), leaf("1.w")], None, tell), [1, 0])
+        self.assertEqual(roles.next_values([a, b], [leaf("0.w")], None, tell), [None, 0])
+        self.assertEqual(roles.next_values([a], [leaf("0.w"), leaf("1.w")], None, tell), [1])
+        self.assertEqual(asked, [([0, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1])])
+        self.assertEqual(roles.next_values([a, b], [leaf("a.w"), leaf("b.w")], None, tell), [0, 1])
+        self.assertEqual(roles.next_values([a], [leaf("0.w")], None, tell), [0])
+        self.assertEqual(len(asked), 3, "asked where names tell")
+        third = [leaf("0.w"), leaf("1.w"), leaf("2.w"), leaf("3.gradient.w")]
+        c, d = (roles.Argument(name, [leaf("w")], False) for name in ("c", "d"))
+        self.assertEqual(roles.next_values([a, b, c, d], third, None, tell), [1, 0, 2, None])
+
     def test_a_batch_that_looks_like_a_result_is_a_batch_where_something_else_is_donated(self):
         state, x = roles.Argument("s", [leaf("w")], True), roles.Argument("x", [leaf("")], False)
         results = [leaf("0.w"), leaf("1")]

@@ -9,6 +9,9 @@ import re
 from .errors import RepriseError
 
 
+FOLLOWS = 0.5  # of a change of an argument, what may be missing in its next value: an average's is a tenth or less
+
+
 @dataclasses.dataclass
 class Leaf:
     path: tuple  # of names, from the argument or the result down
@@ -53,8 +56,59 @@ def _scalars(results, taken):
     return [i for i, r in enumerate(results) if i not in taken and r.shape == () and "float" in r.dtype]
 
 
-def next_values(arguments, results, batch=None):
+def _of_one_structure(arguments, places):
+    """The places of equal leaves together; those whose part another may be first."""
+    groups = {}
+    for place in places:
+        leaves = arguments[place].leaves
+        groups.setdefault(tuple((leaf.path, leaf.shape, leaf.dtype) for leaf in leaves), []).append(place)
+    return [groups[leaves] for leaves in sorted(groups, key=lambda leaves: (
+        -len(leaves), -max(len(path) for path, _, _ in leaves)))]
+
+
+def _pairs(arguments, places, parts, tell):
+    """{place: first leaf of its next value} of arguments of one structure, `parts` being what has it in the result."""
+    pairs = {}
+    for place in places:
+        named = [first for path, first in parts if path and path[-1] == arguments[place].name]
+        pairs.update({place: first for first in named[:1] if first not in pairs.values()})
+    open_parts = lambda: [item for item in parts if item[1] not in pairs.values()]
+    parts, distances = open_parts(), {}
+    places = [p for p in places if p not in pairs]
+    if tell is not None and places and parts and len(places) + len(parts) > 2:
+        distances = tell(places, [first for _, first in parts])
+    following = [pair for pair, distance in distances.items() if distance < FOLLOWS]
+    for place, first in sorted(following, key=distances.get):
+        if place not in pairs and first not in pairs.values():
+            pairs[place] = first
+    for place in places:
+        # Outer parts before inner ones, and these in the result's order.
+        some = [first for path, first in open_parts() if _may_be_next(arguments[place].name, path, first, distances)]
+        count = sum(p not in pairs for p in places)
+        if place not in pairs and some:
+            pairs[place] = min(some[:count])
+    return pairs
+
+
+def _may_be_next(name, path, first, distances):
+    """Whether a part may be the next value of an argument that it does not follow: it is told by place, or has such a
+    name, or follows another one, as a copy that is made every so many steps."""
+    follows_other = any(distance < FOLLOWS for (_, part), distance in distances.items() if part == first)
+    return not distances or not path or bool(_own(name).fullmatch(path[-1])) or follows_other
+
+
+def _own(name):
+    """What is a place, or named as new_x, x_next and x1 are of x."""
+    return re.compile(rf"\d+|(.*_)?{re.escape(name)}(_.*|\d*)")
+
+
+def next_values(arguments, results, batch=None, tell=None):
     """[first result leaf or None] by argument: where its next value stands.
+
+    What has the structure of a part of another argument (parameters, of the moments in an optimizer's state) comes after
+    that one. Arguments of one structure (parameters and a copy of them) go by name where a part of the result has it, else
+    by `tell(places, parts)`, {(place, first leaf of a part): how far it is from following a change of the argument}, and
+    then in order.
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
     donated or nothing is, or are keys of jax.random. A number that is not donated is none where all that could be its
@@ -68,20 +122,22 @@ def next_values(arguments, results, batch=None):
     def fitting(argument, types):
         return [(path, first) for path, first, leaves in _parts(results)
                 if _same(argument.leaves, leaves, len(path), types)
+                and (types or not _same(argument.leaves, leaves, len(path)))
                 and not taken & set(range(first, first + len(leaves)))]
 
-    def take(place, parts):
-        named = [item for item in parts if item[0] and item[0][-1] == arguments[place].name]
-        for _, found[place] in (named or parts)[:1]:
-            taken.update(range(found[place], found[place] + len(arguments[place].leaves)))
+    def take(place, first):
+        found[place] = first
+        taken.update(range(first, first + len(arguments[place].leaves)))
 
     open_places = [p for p, a in enumerate(arguments) if a.leaves and not (batch is not None and p in batch)]
     loose = [p for p in open_places if _is_single(arguments[p]) and not arguments[p].donated]
     firm = [p for p in open_places if p not in loose]
     for types in (True, False):
-        for place in firm:
-            if found[place] is None and (types or any(leaf.shape for leaf in arguments[place].leaves)):
-                take(place, fitting(arguments[place], types))
+        for places in _of_one_structure(arguments, firm):
+            places = [p for p in places if found[p] is None and (types or any(leaf.shape for leaf in arguments[p].leaves))]
+            parts = fitting(arguments[places[0]], types) if places else []
+            for place, first in _pairs(arguments, places, parts, tell).items():
+                take(place, first)
     for place in loose:
         argument = arguments[place]
         if batch is None and any_donated and not _is_key(argument.leaves[0]):
@@ -92,7 +148,8 @@ def next_values(arguments, results, batch=None):
             continue
         if not named and batch is None and not _is_key(argument.leaves[0]):
             parts = _in_order(place, arguments, found, parts)
-        take(place, parts)
+        for _, first in (named or parts)[:1]:
+            take(place, first)
         in_place = [results[first].dtype for path, first in fitting(argument, False)
                     if path == (str(place),) and argument.leaves[0].shape]
         if found[place] is None and in_place and batch is None and None not in found[:place]:
@@ -112,8 +169,7 @@ def _in_order(place, arguments, found, parts):
     if not parts or before is None and after is None:
         return parts
     start = found[after] - 1 if before is None else found[before] + len(arguments[before].leaves)
-    own = re.compile(rf"\d+|(.*_)?{re.escape(name)}(_.*|\d*)")  # A place, or as new_x, x_next and x1 of x.
-    following = [(path, first) for path, first in parts if first == start and own.fullmatch(path[-1])]
+    following = [(path, first) for path, first in parts if first == start and _own(name).fullmatch(path[-1])]
     others = [path for path, first in parts if path[-1].isdigit() or first == start]
     if not following and others:
         raise RepriseError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import roles
 from ..errors import RepriseError
-from . import trees
+from . import moves, trees
 
 
 def check_options(jitted, args, kwargs, function):
@@ -61,10 +61,28 @@ class Roles:
     notes: list  # on batches that look like state
 
 
+def _uncertain(arguments, found, results, distances):
+    """Notes on next values of which nothing but their structure tells that they are."""
+    followed, notes = {part for (_, part), distance in distances.items() if distance < roles.FOLLOWS}, []
+    for p, first in enumerate(found):
+        if (p, first) in distances and first not in followed:
+            path = results[first].path[:len(results[first].path) - len(arguments[p].leaves[0].path)]
+            notes.append(f"result {'.'.join(path)} is taken for the next value of {arguments[p].name}, as it has its "
+                         f"structure, though it does not follow it: where it is none, name the batches, batch=, and "
+                         f"{arguments[p].name} among them")
+    return notes
+
+
 def find_roles(step, batch, loss):
     """Roles of the arguments; `batch`: None, or the places or names of the batches."""
     places, arguments = _batch_places(step, batch), _arguments(step)
-    found = roles.next_values(arguments, step.results, places)
+    distances = {}
+
+    def tell(of, parts):
+        distances.update(moves.distances(step, of, parts))
+        return {pair: distances[pair] for pair in distances if pair[0] in of and pair[1] in parts}
+
+    found = roles.next_values(arguments, step.results, places, tell)
     roles.check_donated(arguments, found, step.results, places)
     taken = {i for argument, first in zip(arguments, found) if first is not None
              for i in range(first, first + len(argument.leaves))}
@@ -75,6 +93,7 @@ def find_roles(step, batch, loss):
         why = why or roles.returned_part(arguments[p], loose)
         taken_for = "a batch, not for state" if places is None else "state that no result updates"
         notes += [f"{arguments[p].name} is taken for {taken_for}: {why}"] if why else []
+    notes += _uncertain(arguments, found, step.results, distances)
     places = unpaired if places is None else places
     parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
              for result, sharding in zip(step.results, step.out_shardings)]
