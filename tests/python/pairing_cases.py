@@ -1,4 +1,4 @@
-"""Which result is the next value of which argument where several have one structure, with the JAX of this interpreter."""
+"""Which result is the next value of which argument where several have one structure, by the JAX of this interpreter."""
 
 import unittest
 
@@ -45,9 +45,11 @@ def averages(old, new):
 
 
 class Pairing(door_cases.Folder):
+    loss = None
+
     def next_values(self, step, *args, **options):
         """({argument: result that its first leaf becomes, or None}, notes) of state."""
-        done = rj.export(jax.jit(step, **options), *args, *batch(), out=self.out, data=batch, steps=3)
+        done = rj.export(jax.jit(step, **options), *args, *batch(), out=self.out, data=batch, steps=3, loss=self.loss)
         leaves = [leaf for leaf in self.json("jax.json")["leaves"] if leaf["role"] == "state"]
         return {leaf["argument"]: leaf["result"] for leaf in reversed(leaves)}, done.notes
 
@@ -106,7 +108,8 @@ class Pairing(door_cases.Folder):
 
         def average_first(p, average, key, x, y):
             key, used = jax.random.split(key)
-            x = jax.lax.with_sharding_constraint(x + jax.random.normal(used, x.shape), steps.NamedSharding(mesh, P("data")))
+            split = steps.NamedSharding(mesh, P("data"))
+            x = jax.lax.with_sharding_constraint(x + jax.random.normal(used, x.shape), split)
             p, loss = jax.tree.map(lambda a, b: a - 0.1 * b, p, jax.grad(loss_of)(p, x, y)), loss_of(p, x, y)
             return averages(average, p), p, key, loss
 
@@ -128,8 +131,8 @@ class Pairing(door_cases.Folder):
         p = parameters(0)
         found, notes = self.next_values(previous, p, jax.tree.map(jnp.zeros_like, p))
         self.assertEqual(found, {"p": 0, "last": 2})
-        self.assertEqual(notes, ["result 1 is taken for the next value of last, as it has its structure, though it does not "
-                                 "follow it: where it is none, name the batches, batch=, and last among them"])
+        self.assertEqual(notes, ["result 1 is taken for the next value of last, as it has its structure, though it does "
+                                 "not follow it: where it is none, name the batches, batch=, and last among them"])
         self.assertEqual(self.next_values(measured, p, parameters(1)), ({"p": 0, "frozen": None}, []))
 
     def test_a_copy_that_is_made_every_few_steps_is_the_next_value_of_its_argument(self):
@@ -140,6 +143,67 @@ class Pairing(door_cases.Folder):
 
         p = parameters(0)
         self.assertEqual(self.next_values(step, p, p, jnp.int32(0)), ({"p": 0, "target": 2, "count": 4}, []))
+
+    def test_a_rate_does_not_become_the_loss(self):
+        def rated(p, moments, rate, x, y):
+            q, moments, loss = updated(p, moments, x, y)
+            accuracy = ((x @ p["w"]).argmax(-1) == y).mean()
+            return jax.tree.map(lambda a, b: a + rate * (b - a), p, q), moments, loss, accuracy
+
+        def weighted(p, weight, x, y):
+            loss = lambda p: loss_of(p, x, y) + weight * 5 * (p["w"] ** 2).sum()
+            return jax.tree.map(lambda a, b: a - 0.1 * b, p, jax.grad(loss)(p)), loss(p), loss_of(p, x, y)
+
+        def counted(p, count, x, y):
+            p = jax.tree.map(lambda a, b: a - 0.1 / (count + 1) * b, p, jax.grad(loss_of)(p, x, y))
+            return p, ((x @ p["w"]).argmax(-1) == y).sum(), loss_of(p, x, y)
+
+        p = parameters(0)
+        self.loss = "2"
+        for options in ({}, {"donate_argnums": (0, 1)}):
+            args = jax.tree.map(jnp.copy, (p, TX.init(p)))
+            found, notes = self.next_values(rated, *args, 0.5, **options)
+            self.assertEqual((found, notes), ({"p": 0, "moments": 2}, []))
+        self.assertEqual(self.next_values(counted, p, jnp.int32(3))[0], {"p": 0})
+        found, notes = self.next_values(weighted, p, 0.5)
+        self.assertEqual(found, {"p": 0})
+        self.assertIn("weight is taken for no state: result 1 depends on it and does not follow it; where that is its "
+                      "next value, return it by that name, in a dict", notes)
+        self.loss = "1"
+        self.assertEqual(self.next_values(weighted, p, 0.5), ({"p": 0}, []))
+
+    def test_a_number_that_follows_itself_is_state(self):
+        def step(p, count, scale, average, x, y):
+            loss, gradient = jax.value_and_grad(loss_of)(p, x, y)
+            p = jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient)
+            return p, count + 1, jnp.where(jnp.isfinite(loss), scale, scale / 2), 0.9 * average + 0.1 * loss, loss
+
+        found, notes = self.next_values(step, parameters(0), jnp.int32(0), jnp.float32(1024), 0.0)
+        self.assertEqual((found, notes), ({"p": 0, "count": 2, "scale": 3, "average": 4}, []))
+
+    def test_arrays_of_one_shape_go_to_what_follows_them(self):
+        def step(w, average, x, y):
+            w = w - 0.1 * jax.grad(lambda w: loss_of({"w": w, "b": jnp.zeros(3)}, x, y))(w)
+            return 0.9 * average + 0.1 * w, w, loss_of({"w": w, "b": jnp.zeros(3)}, x, y)
+
+        def drawn_back(frozen, w, x, y):
+            loss = lambda w: loss_of({"w": w, "b": jnp.zeros(3)}, x, y) + ((w - frozen) ** 2).sum()
+            return w - 0.1 * jax.grad(loss)(w), loss(w)
+
+        first, second = parameters(0)["w"], parameters(1)["w"]
+        self.assertEqual(self.next_values(step, first, second)[0], {"w": 1, "average": 0})
+        self.assertEqual(self.next_values(drawn_back, first, second)[0], {"frozen": None, "w": 0})
+
+    def test_data_may_give_the_arguments_between_state_and_what_stays(self):
+        def step(p, x, y, frozen):
+            gradient = jax.grad(loss_of)(p, shifted(frozen, x), y)
+            return jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient), loss_of(p, x, y)
+
+        for data in (batch, tuple(np.stack(column) for column in zip(batch(0), batch(1), batch(2)))):
+            done = rj.export(jax.jit(step), parameters(0), *batch(), parameters(1), data=data, out=self.out, steps=3)
+            roles = [(name, role) for name, role, _ in done.arguments]
+            self.assertEqual(roles, [("p", "state"), ("x", "batch"), ("y", "batch"),
+                                     ("frozen", "state that no result updates")])
 
 
 if __name__ == "__main__":

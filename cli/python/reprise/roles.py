@@ -4,12 +4,14 @@ An argument is state where a part of the result has its structure: leaves of the
 Everything is by path: what JAX donates to what says only that sizes agree."""
 
 import dataclasses
+import math
 import re
 
 from .errors import RepriseError
 
 
 FOLLOWS = 0.5  # of a change of an argument, what may be missing in its next value: an average's is a tenth or less
+NUMBER_FOLLOWS = 0.11  # the same of a single number, which a loss may follow by chance
 
 
 @dataclasses.dataclass
@@ -66,24 +68,30 @@ def _of_one_structure(arguments, places):
         -len(leaves), -max(len(path) for path, _, _ in leaves)))]
 
 
-def _pairs(arguments, places, parts, tell):
-    """{place: first leaf of its next value} of arguments of one structure, `parts` being what has it in the result."""
+def _told(arguments, places, parts, tell):
+    """({place: first leaf} of those of _pairs that names tell or `tell` does, what that said)."""
     pairs = {}
     for place in places:
         named = [first for path, first in parts if path and path[-1] == arguments[place].name]
         pairs.update({place: first for first in named[:1] if first not in pairs.values()})
-    open_parts = lambda: [item for item in parts if item[1] not in pairs.values()]
-    parts, distances = open_parts(), {}
+    parts, distances = [first for _, first in parts if first not in pairs.values()], {}
     places = [p for p in places if p not in pairs]
     if tell is not None and places and parts and len(places) + len(parts) > 2:
-        distances = tell(places, [first for _, first in parts])
+        distances = tell(places, parts)
     following = [pair for pair, distance in distances.items() if distance < FOLLOWS]
     for place, first in sorted(following, key=distances.get):
         if place not in pairs and first not in pairs.values():
             pairs[place] = first
+    return pairs, distances
+
+
+def _pairs(arguments, places, parts, tell):
+    """{place: first leaf of its next value} of arguments of one structure, `parts` being what has it in the result."""
+    pairs, distances = _told(arguments, places, parts, tell)
     for place in places:
         # Outer parts before inner ones, and these in the result's order.
-        some = [first for path, first in open_parts() if _may_be_next(arguments[place].name, path, first, distances)]
+        some = [first for path, first in parts if first not in pairs.values()
+                and _may_be_next(arguments[place].name, path, first, distances)]
         count = sum(p not in pairs for p in places)
         if place not in pairs and some:
             pairs[place] = min(some[:count])
@@ -107,56 +115,94 @@ def next_values(arguments, results, batch=None, tell=None):
 
     What has the structure of a part of another argument (parameters, of the moments in an optimizer's state) comes after
     that one. Arguments of one structure (parameters and a copy of them) go by name where a part of the result has it, else
-    by `tell(places, parts)`, {(place, first leaf of a part): how far it is from following a change of the argument}, and
-    then in order.
+    by `tell(places, parts)`, {(place, first leaf of a part): how far it is from following a change of the argument}, NaN
+    where that is not known, infinite where it does not depend on it, and then in order.
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
     donated or nothing is, or are keys of jax.random. A number that is not donated is none where all that could be its
-    next value is the only floating scalar of the result, the loss, unless that has its name. What has no part of its
-    types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
+    next value is the only floating scalar of the result, the loss, unless that has its name, and where what could be does
+    not depend on it or does not follow it: it is a rate then, or a weight in the loss. What has no part of
+    its types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
     begins as zeros of bfloat16; JAX compiles the second step anew. A single array is only such state where it is donated.
     Errors: RepriseError where one that is not stands where its next value would, and may be a batch."""
-    any_donated = any(a.donated for a in arguments)
-    found, taken = [None] * len(arguments), set()
+    return _NextValues(arguments, results, batch, tell).found
 
-    def fitting(argument, types):
-        return [(path, first) for path, first, leaves in _parts(results)
+
+class _NextValues:
+    """Pairs arguments with results, those first of which most is known."""
+
+    def __init__(self, arguments, results, batch, tell):
+        self.arguments, self.results, self.batch, self.tell = arguments, results, batch, tell
+        self.found, self.taken = [None] * len(arguments), set()
+        open_places = [p for p, a in enumerate(arguments) if a.leaves and not (batch is not None and p in batch)]
+        loose = [p for p in open_places if _is_single(arguments[p]) and not arguments[p].donated]
+        self.pair_firm([p for p in open_places if p not in loose])
+        any_donated = any(a.donated for a in arguments)
+        loose = [p for p in loose if not (batch is None and any_donated) or _is_key(arguments[p].leaves[0])]
+        self.pair_rivals(loose)
+        for place in loose:
+            if self.found[place] is None:
+                self.pair_loose(place)
+
+    def fitting(self, argument, types=True):
+        """[(path, first leaf)] of the parts that have its structure, and nothing has taken."""
+        return [(path, first) for path, first, leaves in _parts(self.results)
                 if _same(argument.leaves, leaves, len(path), types)
                 and (types or not _same(argument.leaves, leaves, len(path)))
-                and not taken & set(range(first, first + len(leaves)))]
+                and not self.taken & set(range(first, first + len(leaves)))]
 
-    def take(place, first):
-        found[place] = first
-        taken.update(range(first, first + len(arguments[place].leaves)))
+    def take(self, place, first):
+        self.found[place] = first
+        self.taken.update(range(first, first + len(self.arguments[place].leaves)))
 
-    open_places = [p for p, a in enumerate(arguments) if a.leaves and not (batch is not None and p in batch)]
-    loose = [p for p in open_places if _is_single(arguments[p]) and not arguments[p].donated]
-    firm = [p for p in open_places if p not in loose]
-    for types in (True, False):
-        for places in _of_one_structure(arguments, firm):
-            places = [p for p in places if found[p] is None and (types or any(leaf.shape for leaf in arguments[p].leaves))]
-            parts = fitting(arguments[places[0]], types) if places else []
-            for place, first in _pairs(arguments, places, parts, tell).items():
-                take(place, first)
-    for place in loose:
-        argument = arguments[place]
-        if batch is None and any_donated and not _is_key(argument.leaves[0]):
-            continue
-        parts, scalars = fitting(argument, True), _scalars(results, taken)
-        named = [item for item in parts if item[0] and item[0][-1] == argument.name]
+    def pair_firm(self, firm):
+        for types in (True, False):
+            for places in _of_one_structure(self.arguments, firm):
+                places = [p for p in places if self.found[p] is None
+                          and (types or any(leaf.shape for leaf in self.arguments[p].leaves))]
+                parts = self.fitting(self.arguments[places[0]], types) if places else []
+                for place, first in _pairs(self.arguments, places, parts, self.tell).items():
+                    self.take(place, first)
+
+    def pair_rivals(self, loose):
+        """Several arrays of one shape, as weights and their average: those that a result follows, or has the name of."""
+        for places in _of_one_structure(self.arguments, loose):
+            leaf, parts = self.arguments[places[0]].leaves[0], self.fitting(self.arguments[places[0]])
+            if len(places) > 1 and parts and leaf.shape and not _is_key(leaf) and self.tell is not None:
+                for place, first in _told(self.arguments, places, parts, self.tell)[0].items():
+                    self.take(place, first)
+
+    def pair_loose(self, place):
+        """An array or number that is not donated."""
+        argument = self.arguments[place]
+        leaf, name = argument.leaves[0], argument.name
+        parts, scalars = self.fitting(argument), _scalars(self.results, self.taken)
+        named = [item for item in parts if item[0] and item[0][-1] == name]
         if not named and len(scalars) == 1 and [first for _, first in parts] == scalars:
-            continue
-        if not named and batch is None and not _is_key(argument.leaves[0]):
-            parts = _in_order(place, arguments, found, parts)
+            return
+        if not named and not leaf.shape and not _is_key(leaf) and parts and self.tell is not None:
+            parts = _of_number(leaf, place, parts, self.tell)
+        if not named and self.batch is None and not _is_key(leaf):
+            parts = _in_order(place, self.arguments, self.found, parts)
         for _, first in (named or parts)[:1]:
-            take(place, first)
-        in_place = [results[first].dtype for path, first in fitting(argument, False)
-                    if path == (str(place),) and argument.leaves[0].shape]
-        if found[place] is None and in_place and batch is None and None not in found[:place]:
+            self.take(place, first)
+        in_place = [self.results[first].dtype for path, first in self.fitting(argument, False)
+                    if path == (str(place),) and leaf.shape]
+        if self.found[place] is None and in_place and self.batch is None and None not in self.found[:place]:
             raise RepriseError(
-                f"argument {argument.name} is {argument.leaves[0].dtype}, the result in its place {in_place[0]}: where that "
-                f"is its next value, give it as {in_place[0]}; where not, name the batches, batch=")
-    return found
+                f"argument {name} is {leaf.dtype}, the result in its place {in_place[0]}: where that is its next value, "
+                f"give it as {in_place[0]}; where not, name the batches, batch=")
+
+
+def _of_number(leaf, place, parts, tell):
+    """Of the parts that could be the next value of a number those that may be: that which follows it, else, where that is
+    not known, those that depend on it."""
+    distances = tell([place], [first for _, first in parts])
+    distance = {first: distances.get((place, first), float("nan")) for _, first in parts}
+    following = [item for item in parts if distance[item[1]] < NUMBER_FOLLOWS]
+    if following:
+        return [min(following, key=lambda item: distance[item[1]])]
+    return [item for item in parts if math.isnan(distance[item[1]])]
 
 
 def _in_order(place, arguments, found, parts):

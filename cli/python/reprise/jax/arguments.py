@@ -61,15 +61,20 @@ class Roles:
     notes: list  # on batches that look like state
 
 
-def _uncertain(arguments, found, results, distances):
-    """Notes on next values of which nothing but their structure tells that they are."""
+def _uncertain(arguments, found, results, loss, distances):
+    """Notes on next values of which their structure alone tells that they are, and on numbers that may have one."""
     followed, notes = {part for (_, part), distance in distances.items() if distance < roles.FOLLOWS}, []
     for p, first in enumerate(found):
-        if (p, first) in distances and first not in followed:
+        name = arguments[p].name
+        if distances.get((p, first), 0.0) >= roles.FOLLOWS and first not in followed:
             path = results[first].path[:len(results[first].path) - len(arguments[p].leaves[0].path)]
-            notes.append(f"result {'.'.join(path)} is taken for the next value of {arguments[p].name}, as it has its "
-                         f"structure, though it does not follow it: where it is none, name the batches, batch=, and "
-                         f"{arguments[p].name} among them")
+            notes.append(f"result {'.'.join(path)} is taken for the next value of {name}, as it has its structure, "
+                         f"though it does not follow it: where it is none, name the batches, batch=, and {name} among them")
+        parts = [part for (of, part), distance in distances.items()
+                 if of == p and part != loss and distance < float("inf") and results[part].path[-1].isdigit()]
+        if first is None and arguments[p].leaves[0].shape == () and parts:
+            notes.append(f"{name} is taken for no state: result {'.'.join(results[parts[0]].path)} depends on it and "
+                         "does not follow it; where that is its next value, return it by that name, in a dict")
     return notes
 
 
@@ -93,11 +98,11 @@ def find_roles(step, batch, loss):
         why = why or roles.returned_part(arguments[p], loose)
         taken_for = "a batch, not for state" if places is None else "state that no result updates"
         notes += [f"{arguments[p].name} is taken for {taken_for}: {why}"] if why else []
-    notes += _uncertain(arguments, found, step.results, distances)
     places = unpaired if places is None else places
     parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
              for result, sharding in zip(step.results, step.out_shardings)]
-    return Roles(places, found, roles.pick_loss(parts, taken, loss), notes)
+    loss = roles.pick_loss(parts, taken, loss)
+    return Roles(places, found, loss, notes + _uncertain(arguments, found, step.results, loss, distances))
 
 
 def _together(values):
@@ -119,18 +124,24 @@ def _first_item(data):
     return (first[0] if first else ()), data
 
 
-def _last_arguments(step, value, axes):
-    """The places of the last arguments, as few as they are, that a value of data= has the shapes of, with `axes` before;
-    None where it has those of none."""
-    leaves, structure = jax.tree_util.tree_leaves(value), jax.tree_util.tree_structure(value)
+def _has_shapes(value, own, axes):
+    """Whether a value of data= has the structure and the shapes of some arguments, with `axes` before."""
+    pairs = zip(jax.tree_util.tree_leaves(value), jax.tree_util.tree_leaves(own))
+    return _is_like(value, own) and all(np.shape(a)[axes:] == np.shape(b) for a, b in pairs)
+
+
+def _given_arguments(step, chosen, value, axes):
+    """The places of the arguments that a value of data= gives: the last ones, as few as they are, or those of the batches
+    that alone have its shapes, with `axes` before; None where none do, or several."""
     for count in range(1, len(step.args) + 1):
         own = step.args[-count:]
-        for form in {1: [own[0], own]}.get(count, [own]):
-            own_leaves = jax.tree_util.tree_leaves(form)
-            if jax.tree_util.tree_structure(form) == structure and all(
-                    np.shape(a)[axes:] == np.shape(b) for a, b in zip(leaves, own_leaves)):
-                return list(range(len(step.args) - count, len(step.args)))
-    return None
+        if any(_has_shapes(value, form, axes) for form in {1: [own[0], own]}.get(count, [own])):
+            return list(range(len(step.args) - count, len(step.args)))
+    places = sorted(chosen.batch) if chosen is not None else []
+    counts = ({len(value), 1} if isinstance(value, tuple) else {1}) - {0}
+    fitting = [some for count in counts for some in itertools.combinations(places, count)
+               if _has_shapes(value, _together([values(step)[p] for p in some]), axes)] if len(places) < 12 else []
+    return list(fitting[0]) if len(fitting) == 1 else None
 
 
 def roles_by_data(step, batch, loss, data):
@@ -143,17 +154,18 @@ def roles_by_data(step, batch, loss, data):
         return find_roles(step, batch, loss), data
     unclear = RepriseError("data= gives batches, but every argument comes back in the result, as state does: name the "
                            "batches, batch=")
-    chosen = None
+    chosen = found = None
     try:
-        chosen = find_roles(step, None, loss)
+        chosen = found = find_roles(step, None, loss)
         first = batches(step, chosen, data if not hasattr(data, "__next__") else [item], 1)[0]
         own = jax.tree_util.tree_leaves([values(step)[p] for p in sorted(chosen.batch)])
         if own and [np.shape(leaf) for leaf in first] == [np.shape(leaf) for leaf in own]:
             return chosen, data
     except RepriseError as error:
         chosen, unclear = None, error
-    places = None if hasattr(data, "__next__") or isinstance(data, list) else _last_arguments(step, data, 1)
-    places = places or _last_arguments(step, tuple(item) if isinstance(item, list) else item, 0)
+    places = None if hasattr(data, "__next__") or isinstance(data, list) else _given_arguments(
+        step, found, data, 1)
+    places = places or _given_arguments(step, found, tuple(item) if isinstance(item, list) else item, 0)
     if places is not None:
         return find_roles(step, places, loss), data
     if chosen is None or not chosen.batch:

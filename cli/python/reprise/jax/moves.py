@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+from jax.interpreters import partial_eval
 
 from . import dump, trees
 
@@ -24,8 +25,12 @@ class Moves:
         return [n for n, (of, _) in enumerate(self.step.paths) if of == place and is_float(self.step.leaves[n])]
 
     def changes(self, place):
-        """{leaf: a tenth of what its elements are, up and down} of an argument; of zeros, which may be squares, up."""
+        """{leaf: a tenth of what its elements are, up and down} of an argument; of zeros, which may be squares, up. A
+        single whole number is one more."""
         signs, changes = np.random.RandomState(0), {}
+        leaves = [n for n, (of, _) in enumerate(self.step.paths) if of == place]
+        if len(leaves) == 1 and self.values[leaves[0]].shape == () and self.values[leaves[0]].dtype.kind in "iu":
+            return {leaves[0]: np.ones(())}
         for number in self.floats(place):
             value = np.asarray(self.values[number], np.float64)
             size = float(np.sqrt(np.mean(value * value))) if value.size else 0.0
@@ -42,24 +47,43 @@ def is_float(leaf):
     return not trees.is_key(leaf) and jax.numpy.issubdtype(jax.numpy.result_type(leaf), jax.numpy.floating)
 
 
+def _dependent(step, results):
+    """The leaves of the arguments that a set of leaves of the result depends on; all where this JAX does not say."""
+    jaxpr, every = step.closed.jaxpr, set(range(len(step.leaves)))
+    before = len(jaxpr.invars) - len(every)  # what the step closed over
+    if before < 0 or len(jaxpr.outvars) != len(step.results):
+        return every
+    try:
+        _, used = partial_eval.dce_jaxpr(jaxpr, [n in results for n in range(len(jaxpr.outvars))])
+    except Exception:  # whatever an equation's rule says
+        return every
+    return {n for n in every if used[before + n]}
+
+
 def distances(step, places, parts):
     """{(argument, first leaf of a part of the result): how far the part's change is from the argument's own, relative to
     that}, in the median of the leaves. Parts have the structure of the arguments. 0 where the part is the argument plus
-    what does not depend on it, 0.1 where it is nine tenths of it, 1 where it does not depend on it, NaN where it is no
-    number. Runs the step once more than there are arguments; {} where it calls Python."""
-    if any(dump.calls_of_python(step.text)):
-        return {}
-    moves, found = Moves(step), {}
-    first_leaf = [min(n for n, (of, _) in enumerate(step.paths) if of == place) for place in places]
+    what does not depend on it, 0.1 where it is nine tenths of it, infinite where it does not depend on it, NaN where none
+    is a float or a single number. Runs the step once more than there are arguments to ask about, where it calls no Python."""
+    leaves = {place: [n for n, (of, _) in enumerate(step.paths) if of == place] for place in places}
+    found = {}
+    for part in parts:
+        dependent = _dependent(step, range(part, part + len(leaves[places[0]])))
+        found.update({(p, part): float("nan" if dependent & set(leaves[p]) else "inf") for p in places})
+    open_places = [p for p in places if any(np.isnan(found[p, part]) for part in parts)]
+    moves = Moves(step)
+    changes = {p: change for p in open_places if (change := moves.changes(p))}
+    if not changes or any(dump.calls_of_python(step.text)):
+        return found
     still = moves.results({})
-    for place, start in zip(places, first_leaf):
-        changes = moves.changes(place)
-        moved = moves.results(changes) if changes else still
+    for place, change in changes.items():
+        moved = moves.results(change)
         for part in parts:
             off = []
-            for number, change in changes.items():
-                before, after = (as_float(results[part + number - start]) for results in (still, moved))
+            for number, by in change.items():
+                before, after = (as_float(results[part + number - leaves[place][0]]) for results in (still, moved))
                 if before.size:
-                    off.append(float(np.linalg.norm(after - before - change) / np.linalg.norm(change)))
-            found[place, part] = float(np.median(off)) if off else float("nan")
+                    off.append(float(np.linalg.norm(after - before - by) / np.linalg.norm(by)))
+            if off and np.isnan(found[place, part]):
+                found[place, part] = float(np.median(off))
     return found
