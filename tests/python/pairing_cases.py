@@ -205,6 +205,24 @@ class Pairing(door_cases.Folder):
             self.assertEqual(roles, [("p", "state"), ("x", "batch"), ("y", "batch"),
                                      ("frozen", "state that no result updates")])
 
+    def test_state_of_one_structure_is_loaded_by_name_or_all_at_once(self):
+        def step(p, ema, frozen, x, y):
+            gradient = jax.grad(loss_of)(p, shifted(frozen, x), y)
+            p = jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient)
+            return p, averages(ema, p), loss_of(p, x, y)
+
+        first = parameters(0), parameters(1), parameters(2)
+        rj.export(jax.jit(step), *first, *batch(), out=self.out, steps=3, data=batch)
+        rj.verify(self.out, steps=3)
+        p, ema, frozen = rj.load_state(self.out, like=first)
+        np.testing.assert_array_equal(frozen["w"], first[2]["w"])
+        self.assertGreater(float(jnp.abs(p["w"] - ema["w"]).max()), 0.1)
+        for name, value in (("p", p), ("ema", ema), ("frozen", frozen)):
+            alone = rj.load_state(self.out, like={name: first[0]})[name]
+            np.testing.assert_array_equal(alone["w"], value["w"])
+        with self.assertRaisesRegex(rj.RepriseError, "names that p and ema and frozen have.*like={'p': …}"):
+            rj.load_state(self.out, like=first[0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -49,11 +49,12 @@ def _resolve(source, exported):
 def load_state(source, like, exported=None):
     """The state in `source`, a file of `train --dump-state` or an exported folder, in the structure of `like`.
 
-    `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
+    `like` is the step's state argument, or the tuple of all its state arguments, in order, or a dict of some by their
+    names. `exported` is the folder that
     export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
     of `like`, keys as keys; one whose type the first step changes has the changed type; one that the step neither reads
     nor writes is in no file and stays as it is in `like`.
-    Errors: RepriseError where names, shapes or types do not fit."""
+    Errors: RepriseError where names, shapes or types do not fit, or fit several arguments."""
     path, exported = _resolve(source, exported)
     described = description(exported) if exported else {"leaves": []}
     known, unread = state_leaves(described), unread_leaves(described)
@@ -75,12 +76,16 @@ def load_state(source, like, exported=None):
 
 def _by_name(values, wanted, unread):
     """Values whose names are those of the leaves, below an argument's name or not; None for those that are `unread`, and
-    instead of all where they are others."""
+    instead of all where they are others. Errors: RepriseError where several arguments have these names."""
     short = [trees.path_name("", path) for path, _ in wanted]
-    roots = {name.split(".")[0] + "." for name in values} | {""}
-    for root in sorted(roots, key=len):
-        if all(root + name in values or root + name in unread for name in short):
-            return [values.get(root + name) for name in short]
+    roots = dict.fromkeys(name.split(".")[0] + "." for name in [*values, *sorted(unread)])
+    fitting = [root for root in ["", *roots] if all(root + name in values or root + name in unread for name in short)]
+    if len(fitting) > 1 and fitting[0]:
+        arguments = [root[:-1] for root in fitting]
+        raise RepriseError(f"`like` has the names that {' and '.join(arguments)} have: give the one that is meant by its "
+                           f"name, like={{'{arguments[0]}': …}}, or the tuple of all state arguments")
+    if fitting:
+        return [values.get(fitting[0] + name) for name in short]
     if len(wanted) == 1 and len(values) == 1:
         return list(values.values())
     return None
