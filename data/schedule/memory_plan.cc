@@ -259,6 +259,7 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
     if (writes) {
       interval.begin =
           std::min(interval.begin, places.awaited[static_cast<size_t>(place)]);
+      interval.end = std::max(interval.end, interval.begin);
     }
     const int64_t released = places.released[static_cast<size_t>(place)];
     interval.end = std::max(interval.end,

@@ -12,7 +12,8 @@ namespace reprise {
 /// computation stream's units (0 is its first unit), ends included. A use by a
 /// collective lasts until just before the first computing unit that waits, by a
 /// dependency, for that collective or a later one, since collectives run in
-/// order; without such a unit, and for outputs, to the end of the step.
+/// order; without such a unit, and for outputs, to the end of the step. Where
+/// the first unit waits, it lasts for that one.
 struct LiveInterval {
   int64_t begin = 0, end = 0;
 };

@@ -81,6 +81,25 @@ TEST_F(CollectiveUnitsTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {
   EXPECT_EQ(live.end, 3);
 }
 
+TEST_F(CollectiveUnitsTest, WhatGoesBetweenCollectivesHasBytesBeforeAllElse) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    once = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0}
+    twice = f32[128] all-gather(once), replica_groups={{0,1}}, dimensions={0}
+    ROOT n = f32[128] negate(twice))");
+  lower();
+  EXPECT_EQ(names(), (Names{"once", "twice", "n"}));
+  // Nothing computes until `n`, the first, reads `twice`; x lies at 0.
+  const auto begin = [&](const char* name) {
+    const Location& written = unit(name).writes[0];
+    return schedule_.buffers[index_of(written.buffer)].arena_offset;
+  };
+  EXPECT_GE(begin("once"), 128);
+  EXPECT_GE(begin("twice"), 128);
+  EXPECT_TRUE(begin("once") >= begin("twice") + 512 ||
+              begin("twice") >= begin("once") + 256);
+}
+
 TEST_F(CollectiveUnitsTest, WhatARankGathersOrScattersAloneStaysWhereItIs) {
   load(kAlias, R"(
     w = f32[32] parameter(0)
