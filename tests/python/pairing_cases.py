@@ -194,6 +194,16 @@ class Pairing(door_cases.Folder):
         self.assertEqual(self.next_values(step, first, second)[0], {"w": 1, "average": 0})
         self.assertEqual(self.next_values(drawn_back, first, second)[0], {"frozen": None, "w": 0})
 
+    def test_an_array_that_is_next_by_its_place_alone_is_noted_where_it_follows_nothing(self):
+        def step(p, hidden, x, y):
+            after = jnp.tanh(x @ p["w"] + hidden)
+            return jax.tree.map(lambda a: 0.9 * a, p), after, after.sum() + loss_of(p, x, y)
+
+        found, notes = self.next_values(step, parameters(0), jnp.ones((8, 3)))
+        self.assertEqual(found, {"p": 0, "hidden": 2})
+        self.assertIn("result 1 is taken for the next value of hidden, as it has its structure, though it does not follow "
+                      "it: where it is none, name the batches, batch=, and hidden among them", notes)
+
     def test_data_may_give_the_arguments_between_state_and_what_stays(self):
         def step(p, x, y, frozen):
             gradient = jax.grad(loss_of)(p, shifted(frozen, x), y)

@@ -184,6 +184,8 @@ class _NextValues:
             parts = _of_number(leaf, place, parts, self.tell)
         if not named and self.batch is None and not _is_key(leaf):
             parts = _in_order(place, self.arguments, self.found, parts)
+            if parts and leaf.shape and self.tell is not None:
+                self.tell([place], [parts[0][1]])  # What does not follow it is noted.
         for _, first in (named or parts)[:1]:
             self.take(place, first)
         in_place = [self.results[first].dtype for path, first in self.fitting(argument, False)
