@@ -181,6 +181,16 @@ class Pairing(door_cases.Folder):
         found, notes = self.next_values(step, parameters(0), jnp.int32(0), jnp.float32(1024), 0.0)
         self.assertEqual((found, notes), ({"p": 0, "count": 2, "scale": 3, "average": 4}, []))
 
+    def test_a_count_is_state_though_others_are_donated_and_it_is_not(self):
+        def step(p, place, rate, x, y):
+            loss, gradient = jax.value_and_grad(loss_of)(p, x, y)
+            return jax.tree.map(lambda a, b: a - rate * b, p, gradient), (place + 3) % 7, loss, 2 * loss
+
+        self.loss = "2"
+        found, notes = self.next_values(step, parameters(0), 0, 0.1, donate_argnums=0)
+        self.assertEqual((found, notes), ({"p": 0, "place": 2}, []))
+        self.assertEqual(self.json("step.json")["outputs"][2]["role"], "state")
+
     def test_arrays_of_one_shape_go_to_what_follows_them(self):
         def step(w, average, x, y):
             w = w - 0.1 * jax.grad(lambda w: loss_of({"w": w, "b": jnp.zeros(3)}, x, y))(w)

@@ -12,6 +12,7 @@ from .errors import RepriseError
 
 FOLLOWS = 0.5  # of a change of an argument, what may be missing in its next value: an average's is a tenth or less
 NUMBER_FOLLOWS = 0.11  # the same of a single number, which a loss may follow by chance
+COUNTS = 0.02  # the same where other arguments are donated and it is not
 
 
 @dataclasses.dataclass
@@ -68,11 +69,16 @@ def _of_one_structure(arguments, places):
         -len(leaves), -max(len(path) for path, _, _ in leaves)))]
 
 
+def _named(name, parts):
+    """The first leaves of the parts that have the name."""
+    return [first for path, first in parts if path and path[-1] == name]
+
+
 def _told(arguments, places, parts, tell):
     """({place: first leaf} of those of _pairs that names tell or `tell` does, what that said)."""
     pairs = {}
     for place in places:
-        named = [first for path, first in parts if path and path[-1] == arguments[place].name]
+        named = _named(arguments[place].name, parts)
         pairs.update({place: first for first in named[:1] if first not in pairs.values()})
     parts, distances = [first for _, first in parts if first not in pairs.values()], {}
     places = [p for p in places if p not in pairs]
@@ -119,10 +125,10 @@ def next_values(arguments, results, batch=None, tell=None):
     where that is not known, infinite where it does not depend on it, and then in order.
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
-    donated or nothing is, or are keys of jax.random. A number that is not donated is none where all that could be its
-    next value is the only floating scalar of the result, the loss, unless that has its name, and where what could be does
-    not depend on it or does not follow it: it is a rate then, or a weight in the loss. What has no part of
-    its types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
+    donated or nothing is, or are keys of jax.random, or numbers that a result follows, as counts. A number that is not
+    donated is none where all that could be its next value is the only floating scalar of the result, the loss, unless
+    that has its name, and where what could be does not depend on it or does not follow it: it is a rate then, or a weight
+    in the loss. What has no part of its types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
     begins as zeros of bfloat16; JAX compiles the second step anew. A single array is only such state where it is donated.
     Errors: RepriseError where one that is not stands where its next value would, and may be a batch."""
     return _NextValues(arguments, results, batch, tell).found
@@ -137,11 +143,13 @@ class _NextValues:
         open_places = [p for p, a in enumerate(arguments) if a.leaves and not (batch is not None and p in batch)]
         loose = [p for p in open_places if _is_single(arguments[p]) and not arguments[p].donated]
         self.pair_firm([p for p in open_places if p not in loose])
-        any_donated = any(a.donated for a in arguments)
-        loose = [p for p in loose if not (batch is None and any_donated) or _is_key(arguments[p].leaves[0])]
-        self.pair_rivals(loose)
+        is_sure = batch is None and any(a.donated for a in arguments)
+        unsure = [p for p in loose if not is_sure or _is_key(arguments[p].leaves[0])]
+        self.pair_rivals(unsure)
         for place in loose:
-            if self.found[place] is None:
+            if self.found[place] is not None:
+                continue
+            if not self.pair_number(place, NUMBER_FOLLOWS if place in unsure else COUNTS) and place in unsure:
                 self.pair_loose(place)
 
     def fitting(self, argument, types=True):
@@ -172,21 +180,42 @@ class _NextValues:
                 for place, first in _told(self.arguments, places, parts, self.tell)[0].items():
                     self.take(place, first)
 
+    def is_loss(self, name, parts):
+        """Whether all that could be the next value of a number is the only floating scalar left, of another name."""
+        scalars = _scalars(self.results, self.taken)
+        return len(scalars) == 1 and [first for _, first in parts] == scalars and not _named(name, parts)
+
+    def pair_number(self, place, within):
+        """Whether a result has a number's name, or follows it: donated or not, it is state then."""
+        leaf, name = self.arguments[place].leaves[0], self.arguments[place].name
+        parts = [] if leaf.shape or _is_key(leaf) or self.tell is None else self.fitting(self.arguments[place])
+        if not parts or self.is_loss(name, parts):
+            return False
+        following = _named(name, parts)
+        if not following:
+            distances = self.tell([place], [first for _, first in parts])
+            near = sorted((distances[place, first], first) for _, first in parts if distances[place, first] < within)
+            following = [first for _, first in near]
+        for first in following[:1]:
+            self.take(place, first)
+        return bool(following)
+
     def pair_loose(self, place):
         """An array or number that is not donated."""
         argument = self.arguments[place]
         leaf, name = argument.leaves[0], argument.name
-        parts, scalars = self.fitting(argument), _scalars(self.results, self.taken)
-        named = [item for item in parts if item[0] and item[0][-1] == name]
-        if not named and len(scalars) == 1 and [first for _, first in parts] == scalars:
+        parts = self.fitting(argument)
+        named = _named(name, parts)
+        if self.is_loss(name, parts):
             return
         if not named and not leaf.shape and not _is_key(leaf) and parts and self.tell is not None:
-            parts = _of_number(leaf, place, parts, self.tell)
+            distances = self.tell([place], [first for _, first in parts])
+            parts = [item for item in parts if math.isnan(distances.get((place, item[1]), math.nan))]
         if not named and self.batch is None and not _is_key(leaf):
             parts = _in_order(place, self.arguments, self.found, parts)
             if parts and leaf.shape and self.tell is not None:
                 self.tell([place], [parts[0][1]])  # What does not follow it is noted.
-        for _, first in (named or parts)[:1]:
+        for first in (named or [first for _, first in parts])[:1]:
             self.take(place, first)
         in_place = [self.results[first].dtype for path, first in self.fitting(argument, False)
                     if path == (str(place),) and leaf.shape]
@@ -194,17 +223,6 @@ class _NextValues:
             raise RepriseError(
                 f"argument {name} is {leaf.dtype}, the result in its place {in_place[0]}: where that is its next value, "
                 f"give it as {in_place[0]}; where not, name the batches, batch=")
-
-
-def _of_number(leaf, place, parts, tell):
-    """Of the parts that could be the next value of a number those that may be: that which follows it, else, where that is
-    not known, those that depend on it."""
-    distances = tell([place], [first for _, first in parts])
-    distance = {first: distances.get((place, first), float("nan")) for _, first in parts}
-    following = [item for item in parts if distance[item[1]] < NUMBER_FOLLOWS]
-    if following:
-        return [min(following, key=lambda item: distance[item[1]])]
-    return [item for item in parts if math.isnan(distance[item[1]])]
 
 
 def _in_order(place, arguments, found, parts):
