@@ -36,7 +36,6 @@ class Assembler {
     std::vector<uint32_t> place(units_.units.size());
     for (uint32_t u : placement_.order) {
       const PlannedUnit& planned = units_.units[u];
-      place[u] = static_cast<uint32_t>(schedule_.units.size());
       if (planned.role == OpRole::kKernel) {
         add_kernel(planned, *lowered_.kernels[u]);
       } else if (planned.role == OpRole::kDot) {
@@ -47,6 +46,7 @@ class Assembler {
       } else {
         add_collective(planned);
       }
+      place[u] = static_cast<uint32_t>(schedule_.units.size() - 1);
     }
     for (const PlannedCopy& copy : placement_.last_copies) add_copy(copy);
     schedule_.dependencies =
@@ -223,22 +223,42 @@ class Assembler {
   }
 
   /// Some readers read no bytes: of what a collective left where it is, which
-  /// no unit wrote; of indices into values that are all alike. They come later
-  /// all the same, as in any order that a plan may give. `place`: [planned
-  /// unit] its unit.
+  /// no unit wrote; of indices into values that are all alike, or one. They
+  /// come later all the same, as in any order that a plan may give. `place`:
+  /// [planned unit] its unit.
   void wait_for_unread(const std::vector<uint32_t>& place) {
+    std::vector<int32_t> carried(schedule_.units.size(), -1);
+    for (size_t u = 0; u < place.size(); ++u)
+      carried[place[u]] = units_.units[u].collective;
+    std::vector<Dependency> unread;
     for (size_t u = 0; u < place.size(); ++u) {
       for (const uint32_t before : units_.units[u].predecessors) {
-        const Unit &unit = schedule_.units[place[before]],
-                   &reader = schedule_.units[place[u]];
-        if (unit.stream == reader.stream ||
-            (unit.kind == UnitKind::kCollective && unit.writes.empty())) {
-          schedule_.dependencies.push_back(
-              {UnitId{place[before]}, UnitId{place[u]}, 0});
-        }
+        const bool is_collective = units_.units[before].collective >= 0;
+        if (schedule_.units[place[before]].stream ==
+                schedule_.units[place[u]].stream ||
+            (is_collective && !reads_of(place[u], place[before], carried)))
+          unread.push_back({UnitId{place[before]}, UnitId{place[u]}, 0});
       }
     }
+    schedule_.dependencies.insert(schedule_.dependencies.end(), unread.begin(),
+                                  unread.end());
     sort_dependencies(&schedule_.dependencies);
+  }
+
+  /// Whether a unit reads bytes of the collective that another is a chunk of.
+  /// `carried`: [unit] its collective. Requires: dependencies are sorted.
+  bool reads_of(uint32_t reader, uint32_t chunk,
+                const std::vector<int32_t>& carried) const {
+    const std::vector<Dependency>& all = schedule_.dependencies;
+    auto at = std::lower_bound(all.begin(), all.end(), UnitId{reader},
+                               [](const Dependency& dependency, UnitId after) {
+                                 return dependency.after < after;
+                               });
+    for (; at != all.end() && at->after == UnitId{reader}; ++at) {
+      if (at->steps == 0 && carried[index_of(at->before)] == carried[chunk])
+        return true;
+    }
+    return false;
   }
 
   /// A unit has started once the one before it has ended.

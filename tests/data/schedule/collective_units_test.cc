@@ -142,6 +142,23 @@ TEST_F(CollectiveUnitsTest, IndicesIntoEqualValuesComeFirstUnread) {
   EXPECT_TRUE(depends("g", "j"));
 }
 
+TEST_F(CollectiveUnitsTest,
+       AReaderOfAnUnreadIndexComesAfterTheCollectiveOfThat) {
+  load("", R"(
+    x = f32[1] parameter(0)
+    n = s32[] parameter(1)
+    m = s32[] parameter(2)
+    i = s32[] all-reduce(n), replica_groups={{0,1}}, to_apply=add_s32
+    j = s32[] all-reduce(m), replica_groups={{0,1}}, to_apply=add_s32
+    k = s32[1] broadcast(j), dimensions={}
+    s = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1}
+    ROOT o = (f32[1], s32[1]) tuple(s, k))");
+  lower();
+  EXPECT_EQ(unit("s").reads.size(), 1u);  // x, of which there is one element.
+  EXPECT_TRUE(depends("s", "i"));
+  EXPECT_FALSE(depends("s", "j"));
+}
+
 TEST_F(CollectiveUnitsTest, AGatheredParameterThatGoesOutIsKeptFromItsUpdate) {
   load(kAlias, R"(
     w = f32[32] parameter(0)

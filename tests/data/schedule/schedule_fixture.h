@@ -25,6 +25,11 @@ add_f32 {
   q = f32[] parameter(1)
   ROOT s = f32[] add(p, q)
 }
+add_s32 {
+  p = s32[] parameter(0)
+  q = s32[] parameter(1)
+  ROOT s = s32[] add(p, q)
+}
 ENTRY main {
 )" + entry + "\n}\n";
     Result<InlinedModule> parsed = parse_inlined(text);
