@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costmodel/fit_gaps.h"
+#include "tests/replay/simulate/synthetic_run.h"
 
 namespace reprise {
 namespace {
@@ -82,6 +83,115 @@ TEST(RecordedSteps, ALeadThatARankKeepsIsTransfer) {
   const double waits_ns =
       costs.jitter_sqrt_ns * std::sqrt(double{kCompute_ns}) * kMeetings;
   EXPECT_NEAR(waits_ns, kLead_ns / 2.0, 1);
+}
+
+TEST(RecordedSteps, SplitsWaitFromTransfer) {
+  // Rank 0 arrives at 10, rank 1 at 25; both leave at 40. Rank 0 computes
+  // 0–20 beside nothing, rank 1 20–35: 10 of it beside the transfer.
+  Schedule schedule = training_schedule({.layers = 1});
+  schedule.units.resize(2);
+  schedule.dependencies.clear();
+  schedule.units[0] = {};
+  schedule.units[1] = {};
+  schedule.units[1].kind = UnitKind::kCollective;
+  schedule.units[1].stream = Stream::kCommunication;
+  Trace trace;
+  trace.ranks = {{.rank = 0, .host = {}, .device = {}},
+                 {.rank = 1, .host = {}, .device = {}}};
+  const auto add = [&](uint32_t rank, int unit, int64_t start, int64_t end) {
+    trace.events.push_back(
+        {.rank = rank,
+         .kind = unit == 0 ? EventKind::kCompute : EventKind::kCollective,
+         .step = 0,
+         .unit = unit,
+         .start_ns = start,
+         .end_ns = end});
+  };
+  add(0, 0, 0, 20);
+  add(0, 1, 10, 40);
+  add(1, 0, 20, 35);
+  add(1, 1, 25, 40);
+  trace.steps = {{0, 0, 0, 41, false}, {1, 0, 0, 43, false}};
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_TRUE(steps.has_value());
+  ASSERT_EQ(steps->size(), 1u);
+  const RecordedStep& step = steps->front();
+  EXPECT_EQ(step.time_ns, 43);
+  ASSERT_EQ(step.transfers.size(), 1u);
+  EXPECT_EQ(step.transfers[0].start_ns, 25);
+  EXPECT_EQ(step.transfers[0].end_ns, 40);
+  EXPECT_EQ(step.transfers[0].beside_ns, 10);
+  EXPECT_EQ(step.ranks[0].compute[0].beside_ns, 0);
+  EXPECT_EQ(step.ranks[1].compute[0].beside_ns, 10);
+}
+
+// Ranks 0 and 2 meet at 30, ranks 1 and 3 at 12: neither waits for the other.
+TEST(RecordedSteps, SplitsGroupsOfRanksApart) {
+  Schedule schedule = training_schedule({.layers = 1});
+  schedule.ranks = 4;
+  schedule.units.resize(1);
+  schedule.dependencies.clear();
+  schedule.units[0] = {};
+  schedule.units[0].kind = UnitKind::kCollective;
+  schedule.units[0].stream = Stream::kCommunication;
+  schedule.units[0].collective.groups = {{2, 0}, {1, 3}};
+  schedule.units[0].collective.bytes = 64;
+  Trace trace;
+  const std::vector<std::pair<int64_t, int64_t>> stays = {
+      {10, 40}, {11, 20}, {30, 42}, {12, 22}};
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    trace.ranks.push_back({.rank = rank, .host = {}, .device = {}});
+    trace.steps.push_back({rank, 0, 0, 50, false});
+    trace.events.push_back({.rank = rank,
+                            .kind = EventKind::kCollective,
+                            .step = 0,
+                            .unit = 0,
+                            .start_ns = stays[rank].first,
+                            .end_ns = stays[rank].second});
+  }
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_TRUE(steps.has_value()) << steps.error().message;
+  const auto& transfers = steps->front().transfers;
+  ASSERT_EQ(transfers.size(), 2u);
+  EXPECT_EQ(transfers[0].members, (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(transfers[0].start_ns, 12);
+  // Rank 1 keeps a lead of 1: the mean of 21 and 22. Rank 0 keeps 2 of its 20.
+  EXPECT_EQ(transfers[0].end_ns, 22);
+  EXPECT_EQ(transfers[1].members, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(transfers[1].start_ns, 30);
+  EXPECT_EQ(transfers[1].end_ns, 42);
+}
+
+// As an older version may have run them.
+TEST(RecordedSteps, RefusesUnitsInAnotherOrder) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  Trace trace = run_trace(schedule, true_costs(schedule, 0), {.steps = 4});
+  for (const std::string& name : {schedule.units[1].name, std::string("x")})
+    trace.strings.push_back(name);
+  const auto event = std::ranges::find_if(trace.events, [](const Event& each) {
+    return each.step == 2 && each.unit == 1;
+  });
+  event->name = StringId{1};
+  EXPECT_TRUE(recorded_steps(trace, schedule));
+  event->name = StringId{2};
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_FALSE(steps);
+  EXPECT_EQ(steps.error().message,
+            "trace: step 2 ran 'x' where this version of Reprise has '" +
+                schedule.units[1].name + "'; record it again");
+}
+
+TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
+  std::vector<RecordedStep> steps(8);
+  for (int i = 0; i < 8; ++i) {
+    steps[static_cast<size_t>(i)].step = i;
+    steps[static_cast<size_t>(i)].time_ns = (i * 5) % 8;
+  }
+  std::vector<int64_t> times;
+  for (const RecordedStep& step : middle_steps(steps)) {
+    times.push_back(step.time_ns);
+  }
+  EXPECT_EQ(times, (std::vector<int64_t>{5, 2, 4, 3}));
 }
 
 }  // namespace
