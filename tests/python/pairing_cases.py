@@ -214,6 +214,17 @@ class Pairing(door_cases.Folder):
         self.assertIn("result 1 is taken for the next value of hidden, as it has its structure, though it does not follow "
                       "it: where it is none, name the batches, batch=, and hidden among them", notes)
 
+    def test_a_step_may_return_one_array_alone(self):
+        def step(w, rate, x, y):
+            return w - rate * jax.grad(lambda w: loss_of({"w": w, "b": jnp.zeros(3)}, x, y))(w)
+
+        self.assertEqual(self.next_values(step, parameters(0)["w"], jnp.float32(0.1))[0], {"w": 0})
+
+        def loss(rate, weight, x, y):
+            return rate * weight * loss_of(parameters(0), x, y)
+
+        self.assertEqual(self.next_values(loss, jnp.float32(0.1), jnp.float32(2))[0], {})
+
     def test_data_may_give_the_arguments_between_state_and_what_stays(self):
         def step(p, x, y, frozen):
             gradient = jax.grad(loss_of)(p, shifted(frozen, x), y)

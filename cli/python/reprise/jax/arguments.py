@@ -70,8 +70,8 @@ def _uncertain(arguments, found, results, loss, distances):
             path = results[first].path[:len(results[first].path) - len(arguments[p].leaves[0].path)]
             notes.append(f"result {'.'.join(path)} is taken for the next value of {name}, as it has its structure, "
                          f"though it does not follow it: where it is none, name the batches, batch=, and {name} among them")
-        parts = [part for (of, part), distance in distances.items()
-                 if of == p and part != loss and distance < float("inf") and results[part].path[-1].isdigit()]
+        parts = [part for (of, part), distance in distances.items() if of == p and part != loss
+                 and distance < float("inf") and results[part].path and results[part].path[-1].isdigit()]
         if first is None and arguments[p].leaves[0].shape == () and parts:
             notes.append(f"{name} is taken for no state: result {'.'.join(results[parts[0]].path)} depends on it and "
                          "does not follow it; where that is its next value, return it by that name, in a dict")
