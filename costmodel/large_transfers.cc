@@ -51,7 +51,7 @@ struct Peers {
   int64_t bytes = 0;
 };
 
-/// Adds buckets of growing sizes over a peers.
+/// Adds buckets of growing sizes over them.
 void add_buckets(const Peers& peers, std::vector<Bucket>& buckets) {
   constexpr double kShares[] = {0.03, 0.07, 0.15,
                                 1};  // The last: what is left.
