@@ -128,8 +128,9 @@ def next_values(arguments, results, batch=None, tell=None):
     donated or nothing is, or are keys of jax.random, or numbers that a result follows, as counts. A number that is not
     donated is none where all that could be its next value is the only floating scalar of the result, the loss, unless
     that has its name, and where what could be does not depend on it or does not follow it: it is a rate then, or a weight
-    in the loss. What has no part of its types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
-    begins as zeros of bfloat16; JAX compiles the second step anew. A single array is only such state where it is donated.
+    in the loss. What has no part of its types may have one of its names and shapes: state that is of another type from the
+    first step on, as a momentum that begins as zeros of bfloat16; JAX compiles the second step anew. A single array is only
+    such state where it is donated.
     Errors: RepriseError where one that is not stands where its next value would, and may be a batch."""
     return _NextValues(arguments, results, batch, tell).found
 
